@@ -51,8 +51,8 @@ class Traced:
         for size in shape:
             if isinstance(size, str) and size not in sizes:
                 sizes[size] = tracer.sizes.add(size, 3 + len(sizes))
-        found = tuple(sizes[s] if isinstance(s, str) else s for s in shape)
-        return tracer.add_input(TensorType(as_dtype(dtype), found).on(CPU), f"x{i}")
+        lengths = tuple(sizes[s] if isinstance(s, str) else s for s in shape)
+        return tracer.add_input(TensorType(as_dtype(dtype), lengths).on(CPU), f"x{i}")
 
     def _value(self, tracer: Tracer, result: Any) -> Value:
         if type(result) is TracedNumber:

@@ -112,16 +112,16 @@ def losses(switch):
         adam.update(tape.gradient(loss, model.trainable))
         return loss
     x, y = ef.random.normal((20, 5)), ef.astype(ef.random.uniform((20,)) * 3, "int64")
-    found = []
+    values = []
     for i in range(60):
         if i == switch:
             begin.set()
             step.wait()
-        found.append(step(x, y).numpy().tobytes())
+        values.append(step(x, y).numpy().tobytes())
     begin.set()
     if switch < 60:
         assert step.latest().executable.tier.region.compiled.kernels
-    return found
+    return values
 
 expected = losses(60)
 for switch in np.random.default_rng(0).integers(1, 50, 3):

@@ -99,8 +99,8 @@ def test_ctrl_c_anywhere(ops: Ops, count: int) -> None:
         step.run([X])
     assert not step._helping
     assert not step._values
-    (found,) = ScheduledStep(scheduled(runner), helpers=2).run([X])
-    assert found.tolist() == [2.5, 5.0]
+    (result,) = ScheduledStep(scheduled(runner), helpers=2).run([X])
+    assert result.tolist() == [2.5, 5.0]
 
 
 def test_threads_stop_between_ops(ops: Ops) -> None:
@@ -197,8 +197,8 @@ def test_it_ends_while_a_scheduled_node_is_about_to_wait(
 
 def test_a_deadline_that_is_kept() -> None:
     runner = by_scheduler(chain("exp", "sin"), open_up)
-    found = scheduled(runner).step(seconds=10.0, clock=Now()).run([X])
-    assert found[0].tobytes() == Executable(chain("exp", "sin"))(X)[0].tobytes()
+    results = scheduled(runner).step(seconds=10.0, clock=Now()).run([X])
+    assert results[0].tobytes() == Executable(chain("exp", "sin"))(X)[0].tobytes()
 
 
 def test_somebody_else_cancels(ops: Ops) -> None:
@@ -221,12 +221,12 @@ def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
 ) -> None:
     """Another thread cancels when the scheduled node is neither in a queue nor waits yet."""
     begun: list[Any] = []
-    ops.wait("test_wait", lambda *found: begun.append(found))
+    ops.wait("test_wait", lambda *args: begun.append(args))
     before = ScheduledStep._begin
 
-    def begin(step: ScheduledStep, *found: Any) -> None:
+    def begin(step: ScheduledStep, *args: Any) -> None:
         step.cancel("the cell was closed")
-        before(step, *found)
+        before(step, *args)
 
     monkeypatch.setattr(ScheduledStep, "_begin", begin)
     step = scheduled(by_scheduler(chain("exp", "test_wait", "sin"), open_up)).step(log=True)

@@ -195,7 +195,7 @@ def test_what_was_written_in_branches_and_loops() -> None:
 
     graph = f.graph(ef.tensor(X))
     given = [ef.tensor(X).numpy()]
-    found = {}
+    reports = {}
     runs = {
         "function": Executable(graph),
         "scheduled": by_scheduler(graph, lambda node: True),
@@ -204,17 +204,17 @@ def test_what_was_written_in_branches_and_loops() -> None:
     for name, run in runs.items():
         with pytest.raises(errors.TensorIndexError) as caught:
             run(*given)
-        found[name] = [n.strip() for n in notes(caught.value) if n.startswith("  this step")]
+        reports[name] = [n.strip() for n in notes(caught.value) if n.startswith("  this step")]
 
     def variables(*names: str) -> str:
         return ", ".join(f"variable {name!r} f32[]@cpu:0" for name in names)
 
     sure = f"this step had already written: {variables('first', 'inner', 'later')}"
     perhaps = f"this step may have written: {variables('other')}"
-    assert found["function"] == [sure, perhaps]
+    assert reports["function"] == [sure, perhaps]
     # effects on different variables may overlap: then less was written, and less is reported
     for way, rest in (("scheduled", [perhaps]), ("lowered", [])):
-        (written, *others) = found[way]
+        (written, *others) = reports[way]
         told = [name for name in names if repr(name) in written]
         assert written == f"this step had already written: {variables(*told)}"
         assert {"inner"} <= set(told) <= {"first", "inner", "later"}

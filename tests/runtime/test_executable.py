@@ -53,8 +53,8 @@ class Fake:
     direct = None
     detached = None
 
-    def __init__(self, found: Any) -> None:
-        self.found = found
+    def __init__(self, result: Any) -> None:
+        self.result = result
         self.begun = threading.Event()
         self.goes_on = threading.Event()
         self.goes_on.set()
@@ -62,7 +62,7 @@ class Fake:
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         self.begun.set()
         assert self.goes_on.wait(60)
-        return (self.found,)
+        return (self.result,)
 
 
 # --- tiers --------------------------------------------------------------------------------------
@@ -87,16 +87,16 @@ def test_a_step_keeps_the_tier_that_it_began_with() -> None:
     slow = Fake(1)
     slow.goes_on.clear()
     executable.tier = slow
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(executable(X)))
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.extend(executable(X)))
     thread.start()
     assert slow.begun.wait(60)
     executable.tier = Fake(2)
     assert executable(X) == (2,)
-    assert not found
+    assert not results
     slow.goes_on.set()
     thread.join()
-    assert found == [1]
+    assert results == [1]
     assert executable(X) == (2,)  # the end of the old step has restored nothing
 
 
@@ -109,9 +109,9 @@ def test_tiers_are_replaced_while_many_threads_run_steps() -> None:
 
     def work() -> None:
         while not ends.is_set():
-            (found,) = executable(X)
-            if found is not None and not np.array_equal(found, want):
-                wrong.append(found)
+            (result,) = executable(X)
+            if result is not None and not np.array_equal(result, want):
+                wrong.append(result)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -119,9 +119,9 @@ def test_tiers_are_replaced_while_many_threads_run_steps() -> None:
     generated = GeneratedTier(executable.graph, executable.number)
     for _ in range(200):
         executable.tier = Fake(None)
-        wrong += [found for found in executable(X) if found is not None]
+        wrong += [result for result in executable(X) if result is not None]
         executable.tier = generated
-        wrong += [found for found in executable(X) if found is None]
+        wrong += [result for result in executable(X) if result is None]
     ends.set()
     for thread in threads:
         thread.join()
@@ -219,21 +219,21 @@ def test_a_tier_that_was_set_runs_spawned_steps() -> None:
     (executable,) = [e for e in _executables.values() if e.graph.name == "step"]
     own = executable.tier
     executable.tier = mine = Counting(ScheduledTier(executable.graph, executable.number))
-    with recorded(StepEvent) as found:
+    with recorded(StepEvent) as log:
         with ef.spawn(step):
             results.dequeue_many(50)
         assert mine.spawned >= 49  # one element was there before
-    assert {event.tier for event in found.of("step")} == {"counting"}
+    assert {event.tier for event in log.of("step")} == {"counting"}
     assert mine.steps == 0
     executable.tier = Fake(())  # a tier without detached steps: they are scheduled
-    with recorded(StepEvent) as found, ef.spawn(step):
+    with recorded(StepEvent) as log, ef.spawn(step):
         results.dequeue_many(50)
-    assert {event.tier for event in found.of("step")} == {"scheduled"}
+    assert {event.tier for event in log.of("step")} == {"scheduled"}
     del executable.tier
     assert executable.tier is own
-    with recorded(StepEvent) as found, ef.spawn(step):
+    with recorded(StepEvent) as log, ef.spawn(step):
         results.dequeue_many(50)
-    assert {event.tier for event in found.of("step")} == {"scheduled"}
+    assert {event.tier for event in log.of("step")} == {"scheduled"}
 
 
 def test_kernels_and_tiers(add_kernel: Any) -> None:
@@ -252,31 +252,31 @@ def test_steps_regions_and_nodes_know_each_other(way: str) -> None:
     graph, given = loop_of(lambda x, i: ef.exp(-x), 3)
     whole = {"scheduled": lambda node: True, "opened": open_up}
     executable = straight(graph) if way == "generated" else by_scheduler(graph, whole[way], heavy)
-    with recorded(StepEvent, RegionEvent, NodeEvent) as found:
+    with recorded(StepEvent, RegionEvent, NodeEvent) as log:
         executable(*given)
         executable(*given)
-    first, second = found.of("step")
+    first, second = log.of("step")
     assert (first.executable, first.parent, first.error) == (executable.number, 0, "")
     assert first.tier == ("generated" if way == "generated" else "scheduled")
     assert 0 < first.step < second.step
-    assert {e.step for e in found.events} == {first.step, second.step}
-    for event in (*found.of("region"), *found.of("node")):
+    assert {e.step for e in log.events} == {first.step, second.step}
+    for event in (*log.of("region"), *log.of("node")):
         step = first if event.step == first.step else second
         assert step.start <= event.start <= event.stop <= step.stop
         assert event.executable == executable.number
-    iterations = [e.frames for e in found.of("node", "exp") if e.step == first.step]
+    iterations = [e.frames for e in log.of("node", "exp") if e.step == first.step]
     assert iterations == [(("while_loop", i),) for i in range(3)]
-    assert found.begun[0] is first
+    assert log.begun[0] is first
 
 
 def test_steps_and_regions_say_on_which_devices_they_are() -> None:
-    with ef.config(cpu_devices=2), recorded(StepEvent, RegionEvent) as found:
+    with ef.config(cpu_devices=2), recorded(StepEvent, RegionEvent) as log:
         ef.trace(lambda x: x * 2)(ef.ones(2, device="cpu:1"))
         ef.trace(lambda x: (x * 2, ef.exp(x.to("cpu:1"))))(ef.ones(2))
-    one, several = found.of("step")
-    assert (one.device, one.devices) == ("cpu:1", ("cpu:1",))
+    single, several = log.of("step")
+    assert (single.device, single.devices) == ("cpu:1", ("cpu:1",))
     assert (several.device, several.devices) == ("", ("cpu:0", "cpu:1"))
-    assert [(e.device, e.devices) for e in found.of("region")] == [
+    assert [(e.device, e.devices) for e in log.of("region")] == [
         (device, (device,)) for device in ("cpu:1", "cpu:0", "cpu:1")
     ]
 
@@ -288,9 +288,9 @@ def test_a_scan_backwards_is_counted_as_errors_count_it() -> None:
 
     graph = f.graph(ef.ones(3))
     for executable in (straight(graph), by_scheduler(graph, open_up)):
-        with recorded(NodeEvent) as found:
+        with recorded(NodeEvent) as log:
             executable(*[np.ones(v.type.shape, np.float32) for v in graph.inputs])
-        assert [e.iteration for e in found.of("node", "exp")] == [2, 1, 0]
+        assert [e.iteration for e in log.of("node", "exp")] == [2, 1, 0]
 
 
 def test_a_loop_has_one_name_whatever_runs_it() -> None:
@@ -310,9 +310,9 @@ def test_a_loop_has_one_name_whatever_runs_it() -> None:
     frames, told = list[Any](), list[Any]()
     graph = f.graph(ef.ones(2), ef.tensor(2))
     for executable in (straight(graph), by_scheduler(graph, open_up)):
-        with recorded(NodeEvent) as found:
+        with recorded(NodeEvent) as log:
             executable(X, np.array(2))
-        frames.append([e.frames for e in found.of("node", "exp")])
+        frames.append([e.frames for e in log.of("node", "exp")])
         with pytest.raises(errors.TensorIndexError) as raised:
             executable(X, np.array(3))
         told.append([note for note in notes(raised.value) if "iteration" in note])
@@ -324,9 +324,9 @@ def test_a_loop_has_one_name_whatever_runs_it() -> None:
 def test_the_device_of_a_step_is_where_it_was_made() -> None:
     with ef.config(cpu_devices=2):
         executable = Executable(Graph.parse(TEXT))
-        with recorded(StepEvent) as found, ef.device("cpu:1"):
+        with recorded(StepEvent) as log, ef.device("cpu:1"):
             executable(X)
-    assert [e.device for e in found.of("step")] == ["cpu:0"]
+    assert [e.device for e in log.of("step")] == ["cpu:0"]
 
 
 def test_a_step_in_a_step() -> None:
@@ -337,31 +337,31 @@ def test_a_step_in_a_step() -> None:
         return ef.py_call(inner, "f32[]", x) + 1
 
     outer(ef.tensor(1.0))
-    with recorded(StepEvent, NodeEvent) as found:
+    with recorded(StepEvent, NodeEvent) as log:
         outer(ef.tensor(1.0))
-    within, around = found.of("step")
+    within, around = log.of("step")
     assert (within.parent, around.parent) == (around.step, 0)
-    (multiply,), (add,) = found.of("node", "multiply"), found.of("node", "add")
+    (multiply,), (add,) = log.of("node", "multiply"), log.of("node", "add")
     assert (multiply.step, add.step) == (within.step, around.step)
 
 
 def test_an_error_is_told_by_step_and_region() -> None:
     executable = Executable(Graph.parse(TEXT))
-    with recorded(StepEvent, RegionEvent) as found, pytest.raises(TypeError):
+    with recorded(StepEvent, RegionEvent) as log, pytest.raises(TypeError):
         executable()
-    assert [e.kind for e in found.events] == ["region", "step"]
-    assert all(e.error.startswith("TypeError") for e in found.events)
+    assert [e.kind for e in log.events] == ["region", "step"]
+    assert all(e.error.startswith("TypeError") for e in log.events)
 
 
 def test_looking_at_steps_and_regions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same code runs, and the code that emits events of nodes is not even made."""
     executable = Executable(Graph.parse(TEXT))
-    with recorded(StepEvent, RegionEvent) as found:
+    with recorded(StepEvent, RegionEvent) as log:
         executable(X)
     tier = executable.tier
     assert isinstance(tier, GeneratedTier)
     assert tier._region._versions.keys() == {"plain"}
-    assert [e.kind for e in found.events] == ["region", "step"]
+    assert [e.kind for e in log.events] == ["region", "step"]
     assert executable._direct is tier.direct
     refuse_events(monkeypatch)
     executable(X)
@@ -413,16 +413,16 @@ def test_statistics_of_a_function_that_is_spawned() -> None:
     squares = ef.Queue(None, ef.tensor(0.0))
     numbers.enqueue_many([1.0, 2.0, 3.0])
     with (
-        g.stats() as stats, f.stats() as others, recorded(StepEvent) as found,
+        g.stats() as stats, f.stats() as others, recorded(StepEvent) as log,
         ef.spawn(g, name="sines") as runner,
     ):  # fmt: skip
         until(lambda: runner.steps == 3)
     counts = {row.op: row.count for row in stats.table()}
     assert counts == {"queue_dequeue": 3, "sin": 3, "queue_enqueue": 3}
     assert not others.table()
-    steps = [e for e in found.of("step") if not e.error]
+    steps = [e for e in log.of("step") if not e.error]
     assert [(e.tier, e.runner, e.thread) for e in steps] == [("scheduled", "sines", 0)] * 3
-    (last,) = [e for e in found.begun if e not in steps]
+    (last,) = [e for e in log.begun if e not in steps]
     assert "CancelledError" in last.error
 
 
@@ -430,11 +430,11 @@ def test_a_detached_step_that_fails_tells_so() -> None:
     numbers = ef.Queue(None, ef.tensor(0))
     numbers.enqueue(7)
     failing = ef.trace(lambda: ef.zeros(3)[numbers.dequeue()])
-    with recorded(StepEvent) as found:
+    with recorded(StepEvent) as log:
         runner = ef.spawn(failing)
         with pytest.raises(errors.TensorIndexError):
             runner.join(60)
-    assert [e.error.partition(":")[0] for e in found.of("step")] == ["TensorIndexError"]
+    assert [e.error.partition(":")[0] for e in log.of("step")] == ["TensorIndexError"]
 
 
 def test_a_listener_that_comes_within_a_loop_leaves_no_iteration_behind(ops: Ops) -> None:
@@ -455,10 +455,10 @@ def test_a_listener_that_comes_within_a_loop_leaves_no_iteration_behind(ops: Ops
 
 def test_a_detached_step_that_cannot_begin_has_an_end() -> None:
     done: list[Any] = []
-    with recorded(StepEvent) as found:
+    with recorded(StepEvent) as log:
         step = Executable(Graph.parse(TEXT)).detached(done.append)
         with pytest.raises(ValueError, match="shorter"):
             step.begin([])
-    (event,) = found.of("step")
+    (event,) = log.of("step")
     assert event.error.startswith("ValueError")
     assert not done

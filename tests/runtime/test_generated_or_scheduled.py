@@ -83,16 +83,16 @@ def test_heavy_branches_of_traced_functions_run_at_once(ops: Ops, way: str) -> N
 
     data = ef.tensor(x())
     if way == "traced":
-        found = f(data)
+        result = f(data)
     elif way == "graph.run":
         graph = f.graph(data)
-        (found,) = graph.run(graph.outputs, {graph.inputs[0]: data})
+        (result,) = graph.run(graph.outputs, {graph.inputs[0]: data})
     else:
-        found = ef.grad(lambda x: f(x).sum())(data)
-        assert found.tolist()[:1] == [-4.0]
+        result = ef.grad(lambda x: f(x).sum())(data)
+        assert result.tolist()[:1] == [-4.0]
         return
     want = (x() + 1) * 2 + (x() - 1) * 2 * x()
-    assert found.numpy().tobytes() == want.tobytes()
+    assert result.numpy().tobytes() == want.tobytes()
 
 
 def test_the_faster_way_is_kept() -> None:
@@ -328,16 +328,16 @@ def test_errors_are_the_same(always: None) -> None:
     ok, bad = ef.tensor(x()), ef.ones(3)
     f(ok, ef.ones(SIZE))
     f(ok[1:], ok[1:])  # the sizes are symbolic from now on
-    found = []
+    messages = []
     for _ in range(2 * (generated_or_scheduled._TIMED_RUNS + 1)):
         v.assign(0.0)
         with pytest.raises(errors.ShapeError) as caught:
             f(ok, bad)
         assert v.numpy() == 1.0
-        found.append((str(caught.value), caught.value.__notes__))
-    assert all(one == found[0] for one in found)
-    assert "# the line" in str(found[0][0])
-    assert found[0][1][-1] == "  this step had already written: variable 'v' f32[]@cpu:0"
+        messages.append((str(caught.value), caught.value.__notes__))
+    assert all(message == messages[0] for message in messages)
+    assert "# the line" in str(messages[0][0])
+    assert messages[0][1][-1] == "  this step had already written: variable 'v' f32[]@cpu:0"
 
 
 # --- memory -----------------------------------------------------------------------------------
@@ -401,9 +401,9 @@ def test_a_part_writes_into_what_another_gave(ops: Ops) -> None:
     assert seen[0] != data.__array_interface__["data"][0]
 
 
-def _noting(call: Any, found: list[Any]) -> Any:
+def _noting(call: Any, addresses: list[Any]) -> Any:
     def run(values: list[Any]) -> Any:
-        found.extend(x.__array_interface__["data"][0] for x in values)
+        addresses.extend(x.__array_interface__["data"][0] for x in values)
         return call(values)
 
     return run

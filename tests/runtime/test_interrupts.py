@@ -139,12 +139,12 @@ def test_the_first_deadline_counts() -> None:
 
 def test_deadlines_of_other_threads() -> None:
     f = ef.trace(lambda x: ef.exp(x))
-    found: list[Any] = []
+    results: list[Any] = []
     with ef.deadline(1e-9):
-        thread = threading.Thread(target=lambda: found.append(f(ef.zeros(2))))
+        thread = threading.Thread(target=lambda: results.append(f(ef.zeros(2))))
         thread.start()
         thread.join()
-    assert found[0].tolist() == [1.0, 1.0]
+    assert results[0].tolist() == [1.0, 1.0]
 
 
 def test_a_step_within_a_step_has_the_same_deadline() -> None:

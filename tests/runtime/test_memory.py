@@ -60,9 +60,9 @@ def test_the_peak_is_not_above_that_of_eager_code(length: int) -> None:
         gc.collect()
         tracemalloc.start()
         function()
-        found = tracemalloc.get_traced_memory()[1]
+        nbytes = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return found
+        return nbytes
 
     assert peak(lambda: program(x, x)) <= peak(eager) + 100_000
 
@@ -71,11 +71,11 @@ def test_a_program_frees_its_graph() -> None:
     program = Executable(chain(3))
     program(ones(2), ones(2))
     graph = weakref.ref(program.graph)
-    found = weakref.ref(program)
+    reference = weakref.ref(program)
     del program
     gc.collect()
     assert graph() is None
-    assert found() is None
+    assert reference() is None
 
 
 def _reusing(text: str) -> Executable:

@@ -164,9 +164,9 @@ def test_values_are_shown() -> None:
 
     x = ef.tensor([0.0, 1.0])
     node = next(n for n in f.graph(x).nodes if n.op == "exp")
-    found = []
-    observation, _ = observe(f, x, {node.name: lambda outputs: found.append(outputs[0].copy())})
-    assert np.allclose(found, np.exp([[0.0, 1.0]]))
+    values = []
+    observation, _ = observe(f, x, {node.name: lambda outputs: values.append(outputs[0].copy())})
+    assert np.allclose(values, np.exp([[0.0, 1.0]]))
     assert observation.regions == {}
 
 

@@ -67,10 +67,10 @@ def test_a_thousand_steps_within_a_step() -> None:
 
     want = by_hand(x())
     calls = 0
-    found, _ = outer(x(), 1000)
+    result, _ = outer(x(), 1000)
     assert calls == 1000
     assert threads == 1
-    assert found.numpy().tobytes() == want.numpy().tobytes()
+    assert result.numpy().tobytes() == want.numpy().tobytes()
 
 
 def test_steps_in_steps_in_steps() -> None:

@@ -34,9 +34,9 @@ TEXT = """graph f(%x: f32[n], %y: f32[n], %k: float) {
 @pytest.fixture
 def graph() -> Graph:
     variable = ef.Variable([0.0, 0.0])
-    found = Graph.parse(TEXT, {"v": variable.resource})
-    found.variable = variable
-    return found
+    parsed = Graph.parse(TEXT, {"v": variable.resource})
+    parsed.variable = variable
+    return parsed
 
 
 @pytest.mark.parametrize(
@@ -304,9 +304,9 @@ def test_a_node_runs_for_its_effect() -> None:
     assert graph.run(["&queue_enqueue"], {"x": 3}) == [None]
     assert queue.dequeue_many(2).tolist() == [20, 3]
     assert int(queue.size()) == 0
-    found = graph.run(["&queue_enqueue_1", graph.outputs[0], node], {"x": 4})
-    assert [found[0], found[2]] == [None, None]
-    assert int(found[1]) == 40
+    values = graph.run(["&queue_enqueue_1", graph.outputs[0], node], {"x": 4})
+    assert [values[0], values[2]] == [None, None]
+    assert int(values[1]) == 40
 
 
 def test_what_waits_does_not_hold_up_the_rest() -> None:

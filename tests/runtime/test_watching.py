@@ -56,11 +56,11 @@ def momentum() -> Callable[[], Any]:
 
 def codes_of(run: Callable[[], Any]) -> list[CodeType]:
     """The code objects of generated functions that a call runs in this thread."""
-    found: list[CodeType] = []
+    codes: list[CodeType] = []
 
     def look(frame: FrameType, event: str, arg: Any) -> None:
         if event == "call" and frame.f_code.co_filename.startswith("<program "):
-            found.append(frame.f_code)
+            codes.append(frame.f_code)
 
     before = sys.getprofile()
     sys.setprofile(look)
@@ -68,7 +68,7 @@ def codes_of(run: Callable[[], Any]) -> list[CodeType]:
         run()
     finally:
         sys.setprofile(before)
-    return found
+    return codes
 
 
 @pytest.mark.parametrize("kinds", [(kind,) for kind in WATCHED] + [WATCHED, tuple(DEFAULT_KINDS)])
@@ -84,10 +84,10 @@ def test_the_same_code_runs_while_somebody_looks(kinds: tuple[type[AbstractEvent
 def test_who_wants_nodes_has_other_code_run() -> None:
     step = momentum()
     alone = codes_of(step)
-    with recorded(NodeEvent) as found:
+    with recorded(NodeEvent) as log:
         watched = codes_of(step)
     assert "chain1" not in [code.co_name for code in watched]
-    assert [e.name for e in found.of("node")] == [
+    assert [e.name for e in log.of("node")] == [
         "read", "subtract", "multiply", "assign_add", "square", "add", "sqrt", "multiply",
         "assign_sub",
     ]  # fmt: skip
@@ -107,14 +107,14 @@ def test_the_choice_goes_on_while_somebody_looks(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     program, x = Executable(Graph.parse(WIDE)), np.linspace(-1, 1, LARGE, dtype=np.float32)
     runs = 2 * (generated_or_scheduled._TIMED_RUNS + 1)
-    with recorded(*WATCHED) as found:
+    with recorded(*WATCHED) as log:
         for _ in range(runs + 1):
             program(x)
-    steps = found.of("step")
+    steps = log.of("step")
     tiers = [e.tier for e in steps]
     assert set(tiers[:runs]) == {"generated", "scheduled"}
     assert tiers[runs] == program.tier.name == "scheduled"
-    regions = found.of("region")
+    regions = log.of("region")
     assert {e.step for e in regions} == {e.step for e in steps}
     last = [e for e in regions if e.step == steps[-1].step]
     assert len({e.region for e in last}) == len(last) == 3
@@ -124,10 +124,10 @@ def test_the_choice_goes_on_while_somebody_looks(monkeypatch: pytest.MonkeyPatch
 def test_nodes_are_no_measure_of_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
     program, x = Executable(Graph.parse(WIDE)), np.linspace(-1, 1, LARGE, dtype=np.float32)
-    with recorded(StepEvent, NodeEvent) as found:
+    with recorded(StepEvent, NodeEvent) as log:
         for _ in range(3 * (generated_or_scheduled._TIMED_RUNS + 1)):
             program(x)
-    assert len({e.tier for e in found.of("step")}) == 1  # no choice was made from these times
+    assert len({e.tier for e in log.of("step")}) == 1  # no choice was made from these times
 
 
 # --- steps ------------------------------------------------------------------------------------
@@ -141,11 +141,11 @@ def test_steps_nest() -> None:
         return ef.py_call(lambda y: inner(y), ef.zeros(2).type, x) * 2
 
     outer(ef.zeros(2))
-    with recorded(StepEvent) as found:
+    with recorded(StepEvent) as log:
         outer(ef.zeros(2))
-    within, around = found.of("step")
+    within, around = log.of("step")
     assert (within.parent, around.parent) == (around.step, 0)
-    assert found.begun == [around, within]
+    assert log.begun == [around, within]
     assert around.start <= within.start <= within.stop <= around.stop
 
 
@@ -154,23 +154,23 @@ def test_a_step_that_fails_tells_its_end() -> None:
     def failing(x: Any) -> Any:
         return ef.py_call(lambda y: 1 // 0, x.type, x)
 
-    with recorded(StepEvent, RegionEvent) as found, pytest.raises(ZeroDivisionError):
+    with recorded(StepEvent, RegionEvent) as log, pytest.raises(ZeroDivisionError):
         failing(ef.zeros(2))
-    assert {id(e) for e in found.begun} == {id(e) for e in found.events}
-    assert all(e.error.startswith("ZeroDivisionError") for e in found.events)
-    assert found.of("step")
+    assert {id(e) for e in log.begun} == {id(e) for e in log.events}
+    assert all(e.error.startswith("ZeroDivisionError") for e in log.events)
+    assert log.of("step")
 
 
 def test_a_step_that_is_cancelled_tells_its_end() -> None:
     queue = ef.Queue(1, ef.tensor(0), name="never")
-    with recorded(StepEvent, WaitEvent) as found:
+    with recorded(StepEvent, WaitEvent) as log:
         runner = ef.spawn(ef.trace(queue.dequeue), name="taker")
-        found.blocked("never")
-        (step,) = found.begun[:1]
+        log.blocked("never")
+        (step,) = log.begun[:1]
         assert (step.kind, step.stop, step.runner) == ("step", None, "taker")
         runner.stop()
-    assert {id(e) for e in found.begun} == {id(e) for e in found.events}
-    assert all(e.error for e in found.events)
+    assert {id(e) for e in log.begun} == {id(e) for e in log.events}
+    assert all(e.error for e in log.events)
 
 
 # --- without watchers -------------------------------------------------------------------------
@@ -193,10 +193,10 @@ def test_no_record_is_made_that_nobody_wants(
             queue.enqueue(2.0)
 
     refuse_events(monkeypatch, kind)
-    with recorded(*({*DEFAULT_KINDS} - {kind})) as found:
+    with recorded(*({*DEFAULT_KINDS} - {kind})) as log:
         work()
-    assert found.events
-    assert kind not in {type(e) for e in found.events}
+    assert log.events
+    assert kind not in {type(e) for e in log.events}
 
 
 def test_nobody_listens_and_nothing_is_allocated() -> None:

@@ -32,8 +32,8 @@ def by_blocks(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
 
 
 def text(function: Any) -> str:
-    found: str = function.ir("python")
-    return found
+    source: str = function.ir("python")
+    return source
 
 
 def momentum(weight: ef.Variable, mean: ef.Variable, g: ef.Tensor, rate: ef.Tensor) -> ef.Tensor:

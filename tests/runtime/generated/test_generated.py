@@ -141,8 +141,7 @@ def test_sizes_that_depend_on_data() -> None:
     for values in ([0.0, 1.0, 2.0], [0.0], [], [3.0]):
         x = ef.tensor(values, dtype=ef.float32)
         k = sum(v != 0 for v in values)
-        for found in (program.apply([x]), replay(graph, [x])):
-            r, c, z = found
+        for r, c, z in (program.apply([x]), replay(graph, [x])):
             assert (r.shape, c, z.shape) == ((k, 1), 3 * k, (len(values) - k,))
 
 

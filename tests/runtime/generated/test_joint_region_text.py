@@ -43,8 +43,8 @@ class Trained:
         return [w.numpy() for w in self.weights]
 
 
-def _same(found: list[Any], expected: list[Any]) -> None:
-    for x, y in zip(found, expected, strict=True):
+def _same(results: list[Any], expected: list[Any]) -> None:
+    for x, y in zip(results, expected, strict=True):
         np.testing.assert_array_equal(x, y)
 
 

@@ -27,8 +27,8 @@ def test_ops_one_by_one_get_the_sizes_that_their_attributes_name() -> None:
     for n in (3, 4, 5):
         array = np.arange(2.0 * n, dtype="float32").reshape(n, 2)
         for x in map(ef.asarray, (np.asfortranarray(array), array)):
-            for found, expected in zip(traced(x, y), f(x, y), strict=True):
-                np.testing.assert_array_equal(found, expected)
+            for result, expected in zip(traced(x, y), f(x, y), strict=True):
+                np.testing.assert_array_equal(result, expected)
     text = traced.ir("python")
     assert "shape=((r" in text.partition("def run")[0], "no region names a size"
 

@@ -35,10 +35,10 @@ REALS = st.one_of(
 
 def outcome(function: Any, *args: Any) -> tuple[Any, ...]:
     try:
-        found = function(*args)
+        value = function(*args)
     except Exception as error:
         return type(error), str(error)
-    return type(found), repr(found)
+    return type(value), repr(value)
 
 
 def both(text: str) -> list[Any]:

@@ -20,11 +20,11 @@ X = ef.sin(ef.arange(5.0) + 1)
 def text(f: Callable[..., Any], *args: Any) -> str:
     """The generated code, after a run whose results equal those of eager code."""
     traced = ef.trace(f)
-    got, expected = traced(*args), f(*args)
-    for a, b in zip(tree.leaves(got), tree.leaves(expected), strict=True):
+    results, expected = traced(*args), f(*args)
+    for a, b in zip(tree.leaves(results), tree.leaves(expected), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6)
-    found: str = traced.ir("python")
-    return found
+    source: str = traced.ir("python")
+    return source
 
 
 def pushed(values, xs):
@@ -46,10 +46,10 @@ def test_what_a_derivative_needs_is_on_a_stack() -> None:
             c = ef.tanh(c * x)
         return c
 
-    found = text(ef.grad(f), X)
-    assert " = []" in found
-    assert "list_push" not in found
-    assert "list_pop" not in found
+    source = text(ef.grad(f), X)
+    assert " = []" in source
+    assert "list_push" not in source
+    assert "list_pop" not in source
 
 
 def test_of_a_loop_whose_length_depends_on_data() -> None:
@@ -69,14 +69,14 @@ def test_of_a_loop_in_a_loop() -> None:
                 c = ef.sin(c * x + y)
         return c
 
-    found = text(ef.grad(f), X)
-    assert " = []" in found  # of the outer loop
-    assert "list_push" in found  # the list of the inner loop is an element of that
+    source = text(ef.grad(f), X)
+    assert " = []" in source  # of the outer loop
+    assert "list_push" in source  # the list of the inner loop is an element of that
 
 
 def test_pushed_by_one_loop_and_popped_by_another() -> None:
-    found = text(lambda xs: popped(pushed(list_new(), xs), xs)[1], X)
-    assert " = []" in found
+    source = text(lambda xs: popped(pushed(list_new(), xs), xs)[1], X)
+    assert " = []" in source
 
 
 def test_two_loops_that_begin_with_one_empty_list() -> None:
@@ -90,18 +90,18 @@ def test_two_loops_that_begin_with_one_empty_list() -> None:
             c = ef.sin(c + x)
         return c
 
-    found = text(ef.grad(f), X)
-    assert "list_push" not in found
-    assert "list_pop" not in found
+    source = text(ef.grad(f), X)
+    assert "list_push" not in source
+    assert "list_pop" not in source
 
     def one_is_given_out(xs):
         start = list_new()
         a, b = pushed(start, xs), pushed(start, -xs)
         return popped(a, xs)[1], list_stack(b, xs[0])
 
-    found = text(one_is_given_out, X)
-    assert " = []" in found
-    assert "list_push" in found
+    source = text(one_is_given_out, X)
+    assert " = []" in source
+    assert "list_push" in source
 
 
 def old_version(xs):
@@ -167,16 +167,16 @@ def with_absent_elements(xs):
     ],
 )  # fmt: skip
 def test_values_stay_values(program: Callable[..., Any]) -> None:
-    found = text(program, X)
-    assert "list_new" in found or "list_p" in found
+    source = text(program, X)
+    assert "list_new" in source or "list_p" in source
 
 
 def test_a_list_whose_size_only_a_run_tells() -> None:
     def f(xs):
-        found = ef.TensorArray(xs.shape[0], xs[0])
+        array = ef.TensorArray(xs.shape[0], xs[0])
         for i in range(xs.shape[0]):
-            found = found.write(i, xs[i] * 2)
-        return found.stack()
+            array = array.write(i, xs[i] * 2)
+        return array.stack()
 
     traced = ef.trace(f)
     for size in (5, 4, 3, 2):  # the sizes are symbolic from the second one on
@@ -207,5 +207,5 @@ def test_a_long_program() -> None:
             y = ef.tanh(y) + i
         return popped(values, xs)[1] + y
 
-    found = text(f, X)
-    assert " = []" in found
+    source = text(f, X)
+    assert " = []" in source

@@ -212,13 +212,13 @@ class _Meaning:
         return choice(self.flow, switch, path)
 
     def all(self) -> Counter[tuple[int, tuple[int, ...]]]:
-        found: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
         for i, node in enumerate(self.flow.nodes):
             if node.kind in (RUN, SWITCH):
                 for path in self.paths(node.frame):
                     if self.ready(i, path):
-                        found[i, path] += 1
-        return found
+                        counts[i, path] += 1
+        return counts
 
     def paths(self, frame: int) -> list[tuple[int, ...]]:
         if frame == 0:

@@ -35,9 +35,9 @@ def raw(values: Sequence[Any]) -> list[Any]:
     return [getattr(x, "_data", x) for x in values]
 
 
-def same(found: Sequence[Any], want: Sequence[Any]) -> None:
-    assert len(found) == len(want)
-    for a, b in zip(found, want, strict=True):
+def same(values: Sequence[Any], want: Sequence[Any]) -> None:
+    assert len(values) == len(want)
+    for a, b in zip(values, want, strict=True):
         assert type(a) is type(b)
         if isinstance(a, np.ndarray):
             assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
@@ -48,10 +48,10 @@ def same(found: Sequence[Any], want: Sequence[Any]) -> None:
 def helped(runner: Executable, inputs: Sequence[Any], **how: Any) -> tuple[Any, ...]:
     """The results of a run with two threads of the pool, however many cores there are."""
     tier = scheduled(runner)
-    one = ScheduledStep(tier, helpers=2, log=True, **how)
-    found = one.run(inputs)
-    assert rerun(tier.plan, one.log or []).outcome == "done"
-    return found
+    step = ScheduledStep(tier, helpers=2, log=True, **how)
+    results = step.run(inputs)
+    assert rerun(tier.plan, step.log or []).outcome == "done"
+    return results
 
 
 CHAINS = """graph f(%x: f32[512,512]@cpu:0, %y: f32[512,512]@cpu:0) {
@@ -90,9 +90,9 @@ class Ops:
 
 @pytest.fixture
 def ops() -> Iterator[Ops]:
-    found = Ops()
-    yield found
-    found.remove()
+    registry = Ops()
+    yield registry
+    registry.remove()
 
 
 def chain(*names: str) -> Graph:

@@ -43,20 +43,20 @@ def _four_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
     """Weak references to all steps made."""
-    found: list[weakref.ref[Any]] = []
+    references: list[weakref.ref[Any]] = []
 
     def noting(kind: type[Any]) -> Callable[..., None]:
         init = kind.__init__
 
-        def noted(one: Any, *args: Any, **options: Any) -> None:
-            found.append(weakref.ref(one))
-            init(one, *args, **options)
+        def noted(instance: Any, *args: Any, **options: Any) -> None:
+            references.append(weakref.ref(instance))
+            init(instance, *args, **options)
 
         return noted
 
     for kind in (ScheduledStep, StrandRun):
         monkeypatch.setattr(kind, "__init__", noting(kind))
-    return found
+    return references
 
 
 class Site:
@@ -150,13 +150,15 @@ def test_a_kernel_fails_while_others_compute_wait_and_send(
         assert set(threading.enumerate()) <= threads
         gc.collect()
         assert len(made) == 5
-        assert [one for one in made if one() is not None] == []  # though a device has not answered
+        assert [
+            reference for reference in made if reference() is not None
+        ] == []  # though a device has not answered
         site.queue.enqueue(ef.ones(3, device="cpu:3"))
         assert site.queue.size().item() == 1  # no abandoned waiter has taken it
         site.begin(fails=False)
         with answering(slow):
-            (found,) = tier.run([X])
-        assert found.tolist() == [6.0, 6.0, 6.0]
+            (result,) = tier.run([X])
+        assert result.tolist() == [6.0, 6.0, 6.0]
         assert [count.item() for count in site.counts] == [6.0, 1.0]
 
 

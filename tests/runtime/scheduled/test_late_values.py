@@ -108,9 +108,9 @@ def test_no_thread_waits(slow: AsyncBackend, name: str, monkeypatch: pytest.Monk
         step.begin([np.ones(3, np.float32)])
         while not step.serve():
             assert slow.pump(1)  # otherwise the step could never end
-        (found,) = step.take_result()
+        (result,) = step.take_result()
     (want,) = Executable(graph_of(name, "cpu:1"))(np.ones(3, np.float32))
-    assert np.array_equal(found, want)
+    assert np.array_equal(result, want)
 
 
 @pytest.mark.parametrize("around", [nullcontext, by_scheduler])
@@ -155,17 +155,17 @@ def test_a_step_that_waits_does_the_work_of_a_device_that_works_for_those_who_wa
         run = Executable(graph_of(name, f"{made.kind}:0"))
         for limit in (nullcontext(), ef.deadline(60)):
             with limit:
-                (found,) = run(np.ones(3, np.float32))
+                (result,) = run(np.ones(3, np.float32))
             (want,) = Executable(graph_of(name, "cpu:1"))(np.ones(3, np.float32))
-            assert np.array_equal(found, want)
+            assert np.array_equal(result, want)
 
 
 def test_a_step_that_no_caller_waits_for_does_that_work_too() -> None:
     with device_by_hand() as made:
         masked, queue = mask_there(f"{made.kind}:0"), ef.Queue(2, "f32[3]")
         with ef.spawn(ef.trace(lambda x: queue.enqueue(masked(x))), ef.ones(3)):
-            found = [queue.dequeue().tolist() for _ in range(2)]
-        assert found == [masked(ef.ones(3)).tolist()] * 2
+            results = [queue.dequeue().tolist() for _ in range(2)]
+        assert results == [masked(ef.ones(3)).tolist()] * 2
 
 
 def test_iterations_overlap(slow: AsyncBackend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +210,8 @@ def test_iterations_overlap(slow: AsyncBackend, monkeypatch: pytest.MonkeyPatch)
             while not step.serve():
                 assert slow.pump(1)
             assert len(issued) == in_all
-        (found,) = step.take_result()
-        assert np.array_equal(found, f(ef.tensor(x)).numpy())
+        (result,) = step.take_result()
+        assert np.array_equal(result, f(ef.tensor(x)).numpy())
 
 
 def test_a_loop_on_one_such_device_alone(slow: AsyncBackend) -> None:
@@ -229,7 +229,7 @@ def test_a_loop_on_one_such_device_alone(slow: AsyncBackend) -> None:
     while slow.pump(100):
         pass
     with ThreadPoolExecutor(1) as other:
-        found = other.submit(f, x)
-        while not found.done():
+        future = other.submit(f, x)
+        while not future.done():
             slow.pump(100)
-    assert found.result().tolist() == [0.25, 0.25, 0.25]
+    assert future.result().tolist() == [0.25, 0.25, 0.25]

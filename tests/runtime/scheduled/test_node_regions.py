@@ -30,8 +30,8 @@ def regions(graph: Graph, heavy: str = "", workers: int = 0) -> list[str]:
     def seconds(node: Node) -> float:
         return 1.0 if node.name[0] in heavy else 1e-6
 
-    found = find_regions(graph, FramePaths(graph), seconds, before, workers)
-    return sorted(" ".join(n.name for n in nodes) for parts in found for nodes in parts)
+    groups = find_regions(graph, FramePaths(graph), seconds, before, workers)
+    return sorted(" ".join(n.name for n in nodes) for parts in groups for nodes in parts)
 
 
 def graph_of(*lines: str) -> Graph:
@@ -69,10 +69,10 @@ def test_regions_are_no_smaller_than_threads_can_use() -> None:
     """Two updates of three stages each, whose middle stage has two parallel nodes."""
     lines = [f"{v}0: x|{v}1: {v}0|{v}2: {v}0|{v}3: {v}1 {v}2" for v in "ab"]
     graph = graph_of(*"|".join(lines).split("|"))
-    found = {workers: regions(graph, "ab", workers) for workers in (0, 1, 2, 4)}
-    assert len(found[0]) == 8
-    assert found[1] == found[2] == ["a0 a1 a2 a3", "b0 b1 b2 b3"]
-    assert found[4] == found[0]  # both nodes of each middle at once
+    by_workers = {workers: regions(graph, "ab", workers) for workers in (0, 1, 2, 4)}
+    assert len(by_workers[0]) == 8
+    assert by_workers[1] == by_workers[2] == ["a0 a1 a2 a3", "b0 b1 b2 b3"]
+    assert by_workers[4] == by_workers[0]  # both nodes of each middle at once
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0, 1, 2, 5]))
@@ -126,9 +126,9 @@ def test_but_in_branches_they_are() -> None:
         return ef.cond(x.sum() > 0, lambda: v.assign(ef.exp(x)) + x, lambda: x)
 
     graph = lower(ef.trace(f).graph(ef.ones(2)), lambda node: False)
-    found = [names.split() for names in regions(graph)]
+    parts = [names.split() for names in regions(graph)]
     (assignment,) = [n.name for n in graph.nodes if n.op == "assign"]
-    assert not any(assignment in names for names in found)
+    assert not any(assignment in names for names in parts)
 
 
 @pytest.mark.parametrize(

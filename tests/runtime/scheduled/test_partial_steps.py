@@ -37,12 +37,12 @@ class Kernels:
 @contextmanager
 def kernels() -> Iterator[Counter[str]]:
     """Counts of the kernels that run within this block, by name."""
-    found = Kernels()
-    events.add_instrument(found)
+    instrument = Kernels()
+    events.add_instrument(instrument)
     try:
-        yield found.counts
+        yield instrument.counts
     finally:
-        events.remove_instrument(found)
+        events.remove_instrument(instrument)
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +70,12 @@ def test_one_value_of_many_runs_only_its_ancestors(chains: Graph) -> None:
     ends = [node.outputs[0] for node in chains.nodes if node.op == "exp"]
     chains.run([ends[40]], {"x": ef.ones(3)})  # the part is made ready
     with kernels() as counted:
-        (found,) = chains.run([ends[40]], {"x": ef.ones(3)})
+        (value,) = chains.run([ends[40]], {"x": ef.ones(3)})
     assert counted == {"multiply": 1, "cos": DEPTH - 2, "exp": 1}
     want = np.full(3, 41.0, "f4")
     for _ in range(DEPTH - 2):
         want = np.cos(want)
-    assert np.allclose(found.numpy(), np.exp(want))
+    assert np.allclose(value.numpy(), np.exp(want))
 
 
 def test_nothing_before_a_fed_value_runs(chains: Graph) -> None:
@@ -83,9 +83,9 @@ def test_nothing_before_a_fed_value_runs(chains: Graph) -> None:
     (last,) = (n for n in chains.nodes if n.op == "exp" and _is_below(n, node))
     chains.run([last.outputs[0]], {node.outputs[0]: ef.zeros(3)})
     with kernels() as counted:
-        (found,) = chains.run([last.outputs[0]], {node.outputs[0]: ef.zeros(3)})
+        (value,) = chains.run([last.outputs[0]], {node.outputs[0]: ef.zeros(3)})
     assert counted == {"cos": 2, "exp": 1}
-    assert np.allclose(found.numpy(), np.exp(np.cos(np.cos(0.0))))
+    assert np.allclose(value.numpy(), np.exp(np.cos(np.cos(0.0))))
 
 
 def _is_below(node: object, above: object) -> bool:

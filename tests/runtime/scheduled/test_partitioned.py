@@ -173,9 +173,9 @@ def check_prefix(
     notes = "\n".join(getattr(error, "__notes__", ()))
     made = []
     for variable, old, new in zip(variables, before, after, strict=True):
-        found = variable.numpy().tobytes()
-        assert found in (old.tobytes(), new)
-        if found == new:
+        content = variable.numpy().tobytes()
+        assert content in (old.tobytes(), new)
+        if content == new:
             made.append(repr(variable.resource))
     if len(made) < len(variables):  # otherwise the step may have been over
         assert all(name in notes for name in made), (made, notes)

@@ -97,8 +97,8 @@ def test_nested_programs_with_helpers(program: Program, made: list[Call]) -> Non
         seen = []
         for run in (Executable(graph), lambda *x: helped(by_scheduler(graph, open_up, heavy), x)):
             state.reset()
-            found = run(*raw(inputs))
-            seen.append((found, [v.numpy() for v in state.variables], state.generator.state))
+            results = run(*raw(inputs))
+            seen.append((results, [v.numpy() for v in state.variables], state.generator.state))
     same(seen[1][0], seen[0][0])
     same(seen[1][1], seen[0][1])
     assert seen[1][2] == seen[0][2]
@@ -111,8 +111,8 @@ def test_a_lowered_text_runs() -> None:
     with ef.config(cpu_devices=2):
         graph, inputs, _ = graph_of(Program(body), Call(3, 2))
         again = Graph.parse(str(lower(graph, open_up)))
-        found = ScheduledStep(ScheduledTier(again)).run(raw(inputs))
-        same(found, Executable(graph)(*raw(inputs)))
+        results = ScheduledStep(ScheduledTier(again)).run(raw(inputs))
+        same(results, Executable(graph)(*raw(inputs)))
 
 
 # --- choices ----------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ def test_heavy_scheduled_nodes_run_at_once(ops: Ops) -> None:
         return x * 2
 
     ops.add("test_meet", meet)
-    (found,) = helped(by_scheduler(fan("test_meet", "test_meet"), seconds=heavy), [X])
-    assert found.tolist() == [4.0, 8.0]
+    (result,) = helped(by_scheduler(fan("test_meet", "test_meet"), seconds=heavy), [X])
+    assert result.tolist() == [4.0, 8.0]
     assert len(names) == 2
     assert any(name.startswith("eagerflow-worker-") for name in names)
 
@@ -161,12 +161,12 @@ def test_python_that_runs_graphs_itself() -> None:
 
     def call(x: Any) -> Any:
         two = ef.stack([x, x]).numpy()
-        (found,) = ScheduledStep(scheduled(inner), helpers=1).run([two, two])
-        return ef.tensor(found).sum(axis=0) / 16
+        (result,) = ScheduledStep(scheduled(inner), helpers=1).run([two, two])
+        return ef.tensor(result).sum(axis=0) / 16
 
     graph, given = loop_of(lambda x, i: ef.py_call(call, "f32[2]", x), iterations=1000)
-    one = ScheduledStep(scheduled(by_scheduler(graph, open_up, heavy)), helpers=1)
-    same(one.run(given), Executable(graph)(*given))
+    step = ScheduledStep(scheduled(by_scheduler(graph, open_up, heavy)), helpers=1)
+    same(step.run(given), Executable(graph)(*given))
 
 
 def test_steps_of_many_threads(ops: Ops) -> None:
@@ -176,9 +176,9 @@ def test_steps_of_many_threads(ops: Ops) -> None:
 
     def work() -> None:
         for _ in range(50):
-            (found,) = helped(runner, [X])
-            if found.tobytes() != want.tobytes():
-                wrong.append(found)
+            (result,) = helped(runner, [X])
+            if result.tobytes() != want.tobytes():
+                wrong.append(result)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

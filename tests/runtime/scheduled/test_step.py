@@ -65,7 +65,7 @@ def test_an_error_has_line_iteration_and_what_was_written() -> None:
         return ef.while_loop(lambda y, j: j < 2, inner, (x, 0))[0]
 
     graph, given = loop_of(body, 5, parallel_iterations=1)  # else later iterations had begun
-    found = []
+    messages = []
     for run in (Executable(graph), by_scheduler(graph), by_scheduler(graph, open_up)):
         v.assign(0.0)
         with pytest.raises(errors.TensorIndexError) as caught:
@@ -74,9 +74,9 @@ def test_an_error_has_line_iteration_and_what_was_written() -> None:
         assert "# the line" in str(caught.value.source)
         iterations = [n for n in notes(caught.value) if "iteration" in n]
         assert len(iterations) == 2
-        found.append((str(caught.value), iterations))
+        messages.append((str(caught.value), iterations))
         assert any("%getitem" in n for n in notes(caught.value))
-    assert found[0] == found[1] == found[2]
+    assert messages[0] == messages[1] == messages[2]
     assert any("already written" in n and "v" in n for n in notes(caught.value))
 
 
@@ -125,9 +125,9 @@ def test_failures_leave_nothing(program: Program, after: int) -> None:
         count += 1
         if count > after:
             raise RuntimeError("as planned")
-        found = x * 0.5
-        kept.append(weakref.ref(found))
-        return found
+        half = x * 0.5
+        kept.append(weakref.ref(half))
+        return half
 
     ops.add("test_work", work)
     try:
@@ -138,15 +138,15 @@ def test_failures_leave_nothing(program: Program, after: int) -> None:
                 Program(body, program.python), Call(3, 2),
                 rule=lambda x: bind(op_module.get_op("test_work"), x),
             )  # fmt: skip
-        one = ScheduledStep(scheduled(by_scheduler(graph, open_up, heavy)), helpers=2)
+        step = ScheduledStep(scheduled(by_scheduler(graph, open_up, heavy)), helpers=2)
         count = 0
         kept.clear()
         with suppress(errors.KernelError):
-            one.run([x.numpy() for x in inputs])
+            step.run([x.numpy() for x in inputs])
         gc.collect()
         assert not [r for r in kept if r() is not None]
-        assert not one._values
-        assert not one._helping
+        assert not step._values
+        assert not step._helping
     finally:
         workers.shared.close()
         ops.remove()
@@ -216,15 +216,15 @@ def test_scheduled_nodes_that_wait_hold_no_thread(ops: Ops) -> None:
 
     ops.wait("test_wait", begin)
     runner = by_scheduler(fan("test_wait", "test_wait", "test_wait"))
-    (found,) = runner(X)
+    (result,) = runner(X)
     threads[0].join()
-    assert found.tolist() == [6.0, 12.0]
+    assert result.tolist() == [6.0, 12.0]
 
 
 def test_an_answer_may_come_at_once(ops: Ops) -> None:
     ops.wait("test_wait", lambda node, inputs, completion: completion.done(inputs[0] + 1))
-    (found,) = by_scheduler(chain("test_wait", "test_wait"))(X)
-    assert found.tolist() == [3.0, 4.0]
+    (result,) = by_scheduler(chain("test_wait", "test_wait"))(X)
+    assert result.tolist() == [3.0, 4.0]
 
 
 def test_a_wait_can_fail(ops: Ops) -> None:

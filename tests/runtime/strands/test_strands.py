@@ -51,9 +51,9 @@ def test_a_loop_is_a_loop_of_python() -> None:
     assert sum(line.startswith("for ") for line in lines) == 1
     assert sum(line.startswith("while not ") for line in lines) == 2  # the predicate, and x
     assert "break" in there
-    (found,) = tier.run([np.ones(3, np.float32)])
+    (result,) = tier.run([np.ones(3, np.float32)])
     (want,) = tier.step().run([np.ones(3, np.float32)])
-    assert np.array_equal(found, want)
+    assert np.array_equal(result, want)
 
 
 def test_branches_in_loops_in_branches() -> None:
@@ -165,10 +165,10 @@ def test_events_are_those_of_the_scheduler() -> None:
     def told() -> list[Any]:
         f = ef.trace(halve)
         f(ef.ones(3))
-        with recorded(NodeEvent, RegionEvent, TransferEvent) as found:
+        with recorded(NodeEvent, RegionEvent, TransferEvent) as log:
             f(ef.ones(3))
-        ends = [e for e in found.events if not isinstance(e, RegionEvent)]
-        assert len({e.step for e in found.events}) == 1
+        ends = [e for e in log.events if not isinstance(e, RegionEvent)]
+        assert len({e.step for e in log.events}) == 1
         return sorted((e.name, e.device, e.frames, type(e).__name__) for e in ends)
 
     by_strands = told()

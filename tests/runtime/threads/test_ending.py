@@ -13,7 +13,7 @@ import pytest
 from eagerflow.runtime.threads.ending import Ending
 
 
-class Thing:
+class Service:
     def __init__(self) -> None:
         self.stopped = threading.Event()
 
@@ -28,21 +28,21 @@ def ending(monkeypatch: pytest.MonkeyPatch) -> Ending:
 
 
 def test_threads_are_asked_to_stop_and_waited_for(ending: Ending) -> None:
-    thing = Thing()
-    thread = threading.Thread(target=thing.stopped.wait, daemon=True)
-    ending.before(thing, Thing.stop)
+    service = Service()
+    thread = threading.Thread(target=service.stopped.wait, daemon=True)
+    ending.before(service, Service.stop)
     ending.start(thread)
     ending.end()
     assert not thread.is_alive()
 
 
 def test_what_was_made_later_is_stopped_first(ending: Ending) -> None:
-    order: list[Thing] = []
-    things = [Thing() for _ in range(3)]
-    for thing in things:
-        ending.before(thing, order.append)
+    order: list[Service] = []
+    services = [Service() for _ in range(3)]
+    for service in services:
+        ending.before(service, order.append)
     ending.end()
-    assert order == things[::-1]
+    assert order == services[::-1]
 
 
 def test_what_computes_for_ever_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,14 +82,14 @@ def test_what_sleeps_for_ever_is_left_behind(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nothing_is_kept_alive(ending: Ending) -> None:
-    thing, thread = Thing(), threading.Thread(target=lambda: None, daemon=True)
-    ending.before(thing, Thing.stop)
+    service, thread = Service(), threading.Thread(target=lambda: None, daemon=True)
+    ending.before(service, Service.stop)
     ending.start(thread)
     thread.join()
-    found = weakref.ref(thing), weakref.ref(thread)
-    del thing, thread
+    references = weakref.ref(service), weakref.ref(thread)
+    del service, thread
     gc.collect()
-    assert [x() for x in found] == [None, None]
+    assert [x() for x in references] == [None, None]
     ending.end()
 
 
