@@ -57,7 +57,8 @@ class EagerflowError(Exception):
     """
 
     _settled = False  # whether ``relocate`` leaves the line as it is
-    #: the derivative that the op was part of: ``in the gradient of sqrt, applied at …``
+    #: the derivative that the op was part of, ``in the gradient of sqrt, applied at …``, or the
+    #: failure behind the error, ``the runner fill-1 ended with …``
     origin: str | None = None
 
     def __init__(
@@ -516,6 +517,17 @@ def note_origin(error: EagerflowError, origin: str) -> None:
     if error.origin is None and not hasattr(error, "__notes__"):
         error.origin = origin
         error.args = (error._message(), *error.args[1:])
+
+
+def note_failure(error: EagerflowError, failure: str) -> None:
+    """Let the message quote the failure behind an error, such as that of the producer of a queue.
+
+    Args:
+        error: the error.
+        failure: its text.
+    """
+    error.origin = failure
+    error.args = (error._message(), *error.args[1:])
 
 
 def note_place(error: BaseException, note: str) -> None:

@@ -24,6 +24,8 @@ from eagerflow.wrong_calls import add_remedy
 
 #: packages that are not the user's code; threads of eagerflow begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
+#: modules with public functions
+_WITH_FUNCTIONS: Final = ("eagerflow.control.", "eagerflow.ops.", "eagerflow.nn.")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # Python's standard library
 _INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")
@@ -134,6 +136,23 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
                     return source  # a code object and an offset
         frame = frame.f_back
     return library
+
+
+def function_called() -> str | None:
+    """The public function of eagerflow that the user's line has called; None if there is none.
+
+    It is the outermost one under way, as public functions call others.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    name, called, module = None, "_", ""
+    while frame is not None and is_framework_frame(frame):
+        called, module = frame.f_code.co_name, str(frame.f_globals.get("__name__"))
+        if called in frame.f_globals.get("__all__", ()):
+            name = called
+        frame = frame.f_back
+    if name is None and called[0] not in "_<" and module.startswith(_WITH_FUNCTIONS):
+        return called  # of a module whose public names another one lists
+    return name
 
 
 def source_of_thread(ident: int) -> Source | None:

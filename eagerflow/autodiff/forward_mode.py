@@ -67,6 +67,11 @@ class Forward(AbstractDifferentiator):
     def end_rules(self) -> None:
         self._rules -= 1
 
+    @property
+    def is_within_rule(self) -> bool:
+        """Whether a rule runs, or the forward pass of a composite."""
+        return bool(self._rules) or self._used is not None
+
     def follows(self, x: Tensor) -> bool:
         tangent = self.tangent_of(x)
         return tangent is not None and not isinstance(tangent, Broken)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
 
+from eagerflow.autodiff.forward_mode import Forward
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.access_paths import GONE, AccessPath, kind_of, refill
 from eagerflow.capture.argument_containers import Apart
@@ -16,6 +17,7 @@ from eagerflow.capture.undoing import undoing
 from eagerflow.control.structured import changes_state
 from eagerflow.core import interpreter, tree
 from eagerflow.core.indexed_slices import IndexedSlices
+from eagerflow.core.interpreter import AbstractDifferentiator
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import CancelledError, TraceError
@@ -23,6 +25,7 @@ from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.lookup.call_arguments import Call
 from eagerflow.function.new_traces.leftover_handles import FirstRun
+from eagerflow.function.pushforward import Pushforward
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
@@ -92,7 +95,7 @@ class CacheEntry:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_holds", "_plain", "_replay", "apart",
+        "__weakref__", "_derivative", "_holds", "_plain", "_pushforward", "_replay", "apart",
         "arrays", "asks_identity", "asks_numbers", "captured", "catches", "checks", "compile",
         "conditions", "executable", "failure", "first", "graph", "guards", "leaf_records", "leaves",
         "locals", "made", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
@@ -124,6 +127,7 @@ class CacheEntry:
 
     def __init__(self) -> None:
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
+        self._pushforward: Pushforward | Literal[False] | None = False  # likewise
         self.first: FirstRun | None = None
         self.failure = ""
         self.own_rules: tuple[str, ...] = ()
@@ -144,6 +148,7 @@ class CacheEntry:
         self.record.nodes = len(self.optimised.nodes)
         self.prepare()
         self._derivative = False  # made anew, as it follows the rules as well
+        self._pushforward = False
 
     def prepare(self) -> None:
         """Make the executable and derived attributes; call it once all others are set."""
@@ -175,6 +180,7 @@ class CacheEntry:
             self.executable,
             *(() if self.trial is None else self.trial.executables),
             *(self._derivative.executables if self._derivative else ()),
+            *(self._pushforward.executables if self._pushforward else ()),
         ]
 
     def compiled(self) -> list[str]:
@@ -339,13 +345,19 @@ class CacheEntry:
         )
 
     def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Run under interpreters: as one step of a tape if that is alone, else op by op."""
+        """Run under interpreters: a derived graph for a tape or forward mode alone, else op by op.
+
+        The results are the same.
+        """
         top = interpreter.current()
-        alone = type(top) is Tape and top.below is interpreter.BASE and not self.updates
-        if alone and next(interpreter.monitors(), None) is None:
-            assert type(top) is Tape
-            one = self if self.trial is None else self.trial
-            outputs = one.differentiated(top, inputs)
+        alone = isinstance(top, AbstractDifferentiator) and top.below is interpreter.BASE
+        if alone and not self.updates and next(interpreter.monitors(), None) is None:
+            outputs: Sequence[Any] | None = None
+            if type(top) is Tape:
+                one = self if self.trial is None else self.trial
+                outputs = one.differentiated(top, inputs)
+            elif type(top) is Forward:
+                outputs = self._pushed(top, inputs)
             if outputs is not None:
                 return outputs
         replayed: Sequence[Any] = self._replay(self.graph, inputs)
@@ -356,6 +368,14 @@ class CacheEntry:
         if self._derivative is False:
             self._derivative = Derivative.of(self.graph, self.rules, self.compile)
         return None if self._derivative is None else self._derivative.call(tape, inputs)
+
+    def _pushed(self, forward: Forward, inputs: Sequence[Any]) -> Sequence[Any] | None:
+        """Run it with tangents; None where forward mode has to see each op."""
+        if self.rules is not None or self.trial is not None:
+            return None
+        if self._pushforward is False:
+            self._pushforward = Pushforward.of(self.graph, self.compile)
+        return None if self._pushforward is None else self._pushforward.call(forward, inputs)
 
     def _finish(
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]

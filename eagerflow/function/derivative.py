@@ -55,8 +55,8 @@ class Derivative:
         self._compile: Mode = compile
         self._graph = graph
         self._count = len(graph.outputs)
-        self._reads: list[Node] = []
-        self._joint = Joint(self._without_reads())
+        plain, self._reads = without_reads(graph)
+        self._joint = Joint(plain)
         self.forward, self.backward = self._placed(rules)
         self._forward = Executable(optimise(self.forward)[0], compile)
         #: backward graph and executable, by flags of the inputs whose cotangents are wanted
@@ -65,11 +65,7 @@ class Derivative:
     @staticmethod
     def of(graph: Graph, rules: Rules | None = None, compile: Mode = "off") -> Derivative | None:
         """The derivative; None where the tape has to record each op."""
-        plain = all(is_read(n.op) or _only_draws(n) for n in graph.nodes)
-        numbers = any(isinstance(v.type, NumberType) for v in graph.outputs)
-        if not plain or numbers:
-            return None
-        if not _depend_alike(graph):
+        if not is_smooth(graph) or not _depend_alike(graph):
             return None
         try:
             return Derivative(graph, rules, compile)
@@ -91,23 +87,6 @@ class Derivative:
         for given, made in zip(backward.inputs, forward.outputs[self._count :], strict=False):
             given.stated = made.device
         return forward, place(backward, rules, known=known, originals=originals).graph
-
-    def _without_reads(self) -> Graph:
-        """The graph with inputs in place of reads of variables."""
-        result = Graph(self._graph.name)
-        result.resources = dict(self._graph.resources)
-        values = {v: result.add_input(v.type, v.label, v.device) for v in self._graph.inputs}
-        for node in self._graph.nodes:
-            if is_read(node.op):
-                self._reads.append(node)
-                (read,) = node.outputs
-                values[read] = result.add_input(read.type, node.name, read.device)
-        for node in self._graph.nodes:
-            if not is_read(node.op):
-                made = copy_node(result, node, [values[v] for v in node.inputs])
-                values.update(zip(node.outputs, made.outputs, strict=True))
-        result.outputs = [values[v] for v in self._graph.outputs]
-        return result
 
     # --- running ---
 
@@ -190,6 +169,29 @@ class Derivative:
                 part, Executable(optimise(part)[0], self._compile)
             )  # fmt: skip
         return entry
+
+
+def without_reads(graph: Graph) -> tuple[Graph, list[Node]]:
+    """A graph with further inputs in place of reads of variables, and the nodes of these reads."""
+    result = Graph(graph.name)
+    result.resources = dict(graph.resources)
+    values = {v: result.add_input(v.type, v.label, v.device) for v in graph.inputs}
+    reads = [node for node in graph.nodes if is_read(node.op)]
+    for node in reads:
+        (read,) = node.outputs
+        values[read] = result.add_input(read.type, node.name, read.device)
+    for node in graph.nodes:
+        if not is_read(node.op):
+            made = copy_node(result, node, [values[v] for v in node.inputs])
+            values.update(zip(node.outputs, made.outputs, strict=True))
+    result.outputs = [values[v] for v in graph.outputs]
+    return result, reads
+
+
+def is_smooth(graph: Graph) -> bool:
+    """Whether a graph has no effects but reads and draws, and gives tensors."""
+    plain = all(is_read(n.op) or _only_draws(n) for n in graph.nodes)
+    return plain and not any(isinstance(v.type, NumberType) for v in graph.outputs)
 
 
 def _only_draws(node: Node) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.errors import EnqueueCancelledError, QueueClosedError
+from eagerflow.errors import EnqueueCancelledError, QueueClosedError, note_failure
 from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
@@ -300,9 +300,9 @@ class QueueState(AbstractMeeting):
             self.cancel_and_close(failure=failure)
 
     def explained(self, error: QueueClosedError) -> QueueClosedError:
-        """The error with a note on the failure that closed the queue, and its cause, if any."""
+        """The error with the failure that closed the queue in its text, and its cause, if any."""
         if self.failure is not None:
-            error.add_note(f"  {self.failure}")
+            note_failure(error, self.failure)
             error.__cause__ = self.cause
         return error
 

@@ -59,10 +59,11 @@ class Closing:
         """
         failure = cause = None
         if error is not None:
-            first = str(error).partition("\n")[0]
+            first, where = str(error).partition("\n")[0], _line(error)
             failure = (
                 f"the runner {runner} ended with {type(error).__name__}{first and f': {first}'}"
             )
+            failure += f"\n    at: {where}" if where else ""
             cause = _without_frames(error)
         for one in self.leave(error is not None):
             state = getattr(one, "resource", None)
@@ -94,7 +95,20 @@ def _without_frames(error: BaseException) -> BaseException | None:
     if not isinstance(made, BaseException) or made is error:
         return None
     made.__notes__ = list(getattr(error, "__notes__", ()))
-    frames = shown_frames(error)
-    if frames and getattr(error, "source", None) is None:
-        made.add_note(f"  at: {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}")
+    if getattr(error, "source", None) is None:
+        where = _line(error)
+        if where:
+            made.add_note(f"  at: {where}")
     return made
+
+
+def _line(error: BaseException) -> str:
+    """The user's line that an error is about; empty if none is known."""
+    source = getattr(error, "source", None)
+    if source is not None:
+        return str(source)
+    frames = shown_frames(error)
+    if not frames:
+        return ""
+    last = frames[-1]
+    return f"{last.filename}:{last.lineno} in {last.name}: {last.line}"

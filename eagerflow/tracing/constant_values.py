@@ -12,6 +12,7 @@ from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import kind_of
+from eagerflow.tracing.sizes import asked_in
 from eagerflow.types import TensorType
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Constants:
         except NotConstantError as error:
             made = f", from {error.source}" if error.source else ""
             raise TraceError(
-                f"{what} of a tensor whose value is known only when the graph runs",
+                f"{asked_in(what)} of a tensor whose value is known only when the graph runs",
                 given=f"{value!r} in {self._tracer.function}{made}",
                 hint=_REMEDIES.get(what, _REMEDY),
             ) from None

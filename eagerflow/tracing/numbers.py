@@ -28,6 +28,7 @@ from eagerflow.dims.number_stand_ins import has_a_say
 from eagerflow.errors import TraceError
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
 from eagerflow.source import Source, capture
+from eagerflow.tracing.sizes import asked_in
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -75,7 +76,7 @@ class NumberRoot(AbstractRoot):
 
     def specialise(self, why: str) -> None:
         if self.why is None:
-            self.why, self.where = why, capture(2)
+            self.why, self.where = asked_in(why), capture(2)
 
 
 @final
@@ -114,7 +115,7 @@ class ResultRoot(AbstractRoot):
         source = made.source if made is not None and isinstance(made.source, Source) else None
         what = "differs from iteration to iteration" if made is None else f"comes from a {made.op}"
         raise TraceError(
-            f"{why} {VARIES}",
+            f"{asked_in(why)} {VARIES}",
             given=f"{self.value!r} in {self.tracer.function}, which {what}"
             + (f", at {source}" if source is not None else ""),
             hint="compute with it, compare it, or index a tensor with it; these stay in the graph, "

@@ -7,8 +7,17 @@ from typing import final
 
 from eagerflow.dims import Dim
 from eagerflow.graph.name_scopes import free_name
-from eagerflow.source import Source, capture
+from eagerflow.source import Source, capture, function_called
 from eagerflow.tracing.symbols import unknown_size
+
+
+def asked_in(what: str) -> str:
+    """An operation that needs a number, with the function of eagerflow that uses it, if any.
+
+    The user's line shows ``ef.arange(n)``, and nothing that looks like the operation, ``int()``.
+    """
+    function = function_called()
+    return what if function is None else f"{what} in {function}"
 
 
 @final
@@ -58,5 +67,6 @@ class Sizes:
         for name in dim.symbols:
             if name not in self.known or self._owner not in dim.owners:
                 raise unknown_size(dim, why)
-            self.static.setdefault(name, (why, capture(2)))
+            if name not in self.static:
+                self.static[name] = (asked_in(why), capture(2))
         return dim.evaluate(self.known)

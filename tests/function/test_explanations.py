@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,7 +121,7 @@ def test_static_values_of_one_reason_are_one_line() -> None:
     (line,) = [line for line in str(record).split("\n") if "static" in line]
     names = [f"layers[0].{name}" for name in ("stride=1", "padding=0", "dilation=1", "groups=1")]
     assert all(name in line for name in names)
-    assert " and 4 more, because of its use as an index or a size at " in line
+    assert " and 4 more, because of its use as an index or a size in " in line
     assert line.endswith("f(ef.ones((1, 1, 2, 2)))")
     assert "and 4 more, because of" in f.explain()._repr_html_()
 
@@ -167,3 +169,36 @@ def test_a_size_that_is_a_tensor_is_an_error_that_names_the_loop() -> None:
         return x
 
     assert g(ef.tensor(0), ef.tensor(10)).item() == 45
+
+
+def _of(n: int) -> Any:
+    return ef.arange(n)  # <- arange
+
+
+def _powers(n: int) -> Any:
+    return ef.linalg.matrix_power(ef.eye(2), n)
+
+
+def _conversion(n: int) -> Any:
+    return ef.zeros(2) + int(n)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (_of, r"int\(\) in arange at .*# <- arange"),
+        (_powers, "its use as an index or a size in matrix_power at "),
+        (_conversion, r"int\(\) at "),
+    ],
+)
+def test_a_static_number_names_the_function_that_needs_it(function: Any, why: str) -> None:
+    f = ef.trace(function)
+    f(5)
+    assert re.match(f"n=5, because of {why}", f.explain().records[0].static[0])
+
+
+def test_a_static_size_names_the_function_that_needs_it() -> None:
+    f = ef.trace(lambda x: ef.linalg.matrix_power(ef.eye(2), x.shape[0]))
+    f(ef.zeros(2))
+    f(ef.zeros(3))
+    assert "in matrix_power at" in " ".join(f.explain().records[-1].static)

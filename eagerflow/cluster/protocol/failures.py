@@ -7,7 +7,7 @@ from typing import Final
 
 from eagerflow import errors
 from eagerflow.cluster.protocol.message_heads import ErrorHead, is_client
-from eagerflow.errors import EagerflowError, TaskLost
+from eagerflow.errors import EagerflowError, TaskLost, note_failure
 from eagerflow.resources.resources_at_tasks import TASK_NOTE
 
 #: by name, the classes that an error from another process can have here
@@ -35,8 +35,6 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
         return _cut(_DEVICE.sub(rf"{own}/\g<0>", text) if own else text)
 
     notes = tuple([told(note) for note in getattr(error, "__notes__", ())[:_NOTES]])
-    if isinstance(error, EagerflowError) and error.origin is not None:
-        notes = (told(f"  {error.origin}"), *notes)
     if not isinstance(error, EagerflowError):
         wrong = told(f"{type(error).__name__}: {error}")
         return ErrorHead("EagerflowError", wrong, notes=notes, task=task)
@@ -44,11 +42,13 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
     if _KINDS.get(kind) is not type(error):
         kind = "EagerflowError"
     source = None if error.source is None else str(error.source)
-    given, expected, hint = [
-        None if text is None else told(text) for text in (error.given, error.expected, error.hint)
+    given, expected, hint, origin = [
+        None if text is None else told(text)
+        for text in (error.given, error.expected, error.hint, error.origin)
     ]
     source = None if source is None else _cut(source)
-    return ErrorHead(kind, told(error.wrong), given, expected, hint, source, notes, task)
+    wrong = told(error.wrong)
+    return ErrorHead(kind, wrong, given, expected, hint, source, notes, task, origin=origin)
 
 
 def read_error(head: ErrorHead) -> EagerflowError:
@@ -59,6 +59,8 @@ def read_error(head: ErrorHead) -> EagerflowError:
     error = kind(
         head.wrong, given=head.given, expected=head.expected, hint=head.hint, source=source
     )  # fmt: skip
+    if head.origin is not None:
+        note_failure(error, head.origin)
     for note in head.notes:
         error.add_note(note)
     if head.task:

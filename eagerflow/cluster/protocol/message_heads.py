@@ -165,6 +165,7 @@ class ErrorHead(AbstractRecord, tag="error", frozen=True):
         notes: the notes added to the error.
         task: the task that raised it.
         op: the first handle of the eager op that failed; 0 for any other error.
+        origin: the derivative that the op was part of, or the failure behind the error.
     """
 
     kind: Word
@@ -176,6 +177,7 @@ class ErrorHead(AbstractRecord, tag="error", frozen=True):
     notes: Annotated[tuple[Prose, ...], Meta(max_length=20)] = ()
     task: Word = ""
     op: Serial = 0
+    origin: Prose | None = None
 
 
 #: the arrays that the text of a graph names

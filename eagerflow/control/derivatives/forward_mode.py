@@ -219,6 +219,31 @@ def _types(
         yield _beside(kinds, moving, along, _cuts(whole, after=after))
 
 
+@final
+class PushedGraph:
+    """A whole graph with tangents.
+
+    Args:
+        graph: the graph.
+        along: for each input True if it has a tangent, else None.
+        taken: the names of sizes that it knows, which no new size gets.
+
+    Attributes:
+        graph: from the inputs, followed by the tangents, to the outputs, followed by theirs.
+    """
+
+    def __init__(self, graph: Graph, along: Sequence[bool | None], taken: frozenset[str]) -> None:
+        self._cuts = (0, len(graph.outputs))
+        none: list[_Along] = [None] * len(graph.outputs)
+        part = _Part(graph, along, none, ((0, len(graph.inputs)), self._cuts), taken)
+        self._along = part.outputs
+        self.graph = part.graph
+
+    def apart(self, results: Sequence[Any]) -> tuple[list[Any], list[Tangent]]:
+        """The outputs, and their tangents, from the results of a run."""
+        return _apart(results, self._along, self._cuts)
+
+
 _MAKERS: Final[dict[NodeKind, Any]] = {
     "call": _push_branches, "branches": _push_branches, "loop": _push_loop,
 }  # fmt: skip

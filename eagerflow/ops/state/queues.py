@@ -49,7 +49,6 @@ from eagerflow.resources.queue_kinds import KINDS
 from eagerflow.resources.queue_levels import to_html
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.resources_at_tasks import (
-    TASK_NOTE,
     ResourceAtTask,
     ResourceRecipe,
     resource_on,
@@ -408,8 +407,7 @@ class Queue:
             try:
                 element = self.dequeue()
             except QueueClosedError as error:
-                notes = getattr(error, "__notes__", ())
-                if any(not note.startswith(TASK_NOTE) for note in notes):
+                if error.origin is not None:
                     raise  # the runner that fills the queue failed
                 loops_over_queues.ended += 1
                 return
