@@ -185,7 +185,7 @@ _wrong_calls.find_remedies_by(
     ),
     lambda *asked: _import_module("eagerflow.hints.unpacking").check(*asked),
 )
-_wrong_calls.add_remedies_where_shown()
+_wrong_calls.add_remedies_where_shown(_source.frames_hidden)
 _einops_backend.register()
 _op.load_families_by(_load_families)
 

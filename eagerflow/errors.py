@@ -482,7 +482,7 @@ class MoveWarning(UserWarning):
 
 
 def traceback(mode: Literal["full", "short"]) -> None:
-    """Choose the frames that notebooks show of an error raised by eagerflow.
+    """Choose the frames that notebooks, and Python at the end of a script, show of an error.
 
     Args:
         mode: ``"short"`` (the default) hides eagerflow's own frames, ``"full"`` shows all.

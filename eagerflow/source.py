@@ -14,6 +14,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
@@ -362,12 +363,17 @@ def hide_frames(error: BaseException) -> None:
     add_remedy(error)
     if _all_frames:
         return
+    error.__traceback__ = _users_frames(error)
+    error.__context__ = users_context(error)
+
+
+def _users_frames(error: BaseException) -> TracebackType | None:
+    """The traceback of an error without the frames of eagerflow."""
     chain: TracebackType | None = None
     for trace in reversed([*_walk(error.__traceback__)]):
         if not is_framework_frame(trace.tb_frame):
             chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-    error.__traceback__ = chain
-    error.__context__ = users_context(error)
+    return chain
 
 
 def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -382,6 +388,40 @@ def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
             raise
 
     return call
+
+
+@contextmanager
+def frames_hidden(error: BaseException) -> Iterator[None]:
+    """Hide the frames of eagerflow in an error, and in those behind it, while Python shows it.
+
+    An error that code of eagerflow raised by mistake keeps all its frames.
+    """
+    chain: list[BaseException] = []
+    waiting: list[BaseException | None] = [] if _all_frames else [error]
+    while waiting:
+        last = waiting.pop()
+        if last is not None and all(last is not one for one in chain):
+            chain.append(last)
+            waiting += [last.__cause__, last.__context__, *getattr(last, "exceptions", ())]
+    before = [one.__traceback__ for one in chain]
+    try:
+        for one in chain:
+            own = _users_frames(one)
+            if own is not None and (_is_of_eagerflow(one) or _raised_by_user(one)):
+                one.__traceback__ = own
+        yield
+    finally:
+        for one, trace in zip(chain, before, strict=True):
+            one.__traceback__ = trace
+
+
+def _is_of_eagerflow(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in _FRAMEWORK[:3]
+
+
+def _raised_by_user(error: BaseException) -> bool:
+    *_, last = _walk(error.__traceback__)
+    return not is_framework_frame(last.tb_frame)
 
 
 def shown_frames(error: BaseException) -> traceback.StackSummary:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from opcode import opmap
 from types import FrameType, TracebackType
 from typing import Any, Final
@@ -19,6 +20,8 @@ _Check = Callable[[Any, int, FrameType], None]
 _find: _Find | None = None
 _find_rest: _Find | None = None
 _check_parts: _Check | None = None
+_Hide = Callable[[BaseException], AbstractContextManager[None]]
+_hide: _Hide = nullcontext
 #: the beginning of the note, as in errors of eagerflow
 _LABEL: Final = "  hint: "
 #: the errors that Python raises; subclasses have messages of their own
@@ -114,11 +117,16 @@ def _is_remedy(note: str) -> bool:
     return note.startswith(_LABEL)
 
 
-def add_remedies_where_shown() -> None:
+def add_remedies_where_shown(hide: _Hide) -> None:
     """Add remedies to uncaught errors, if Python or IPython shows them.
 
     Other handlers of uncaught errors in this process stay as they are.
+
+    Args:
+        hide: the context in which Python shows an error.
     """
+    global _hide
+    _hide = hide
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -128,7 +136,8 @@ def add_remedies_where_shown() -> None:
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     _add_all(error)
-    sys.__excepthook__(kind, error, trace)
+    with _hide(error):
+        sys.__excepthook__(kind, error, error.__traceback__)
 
 
 def _show_in_ipython(

@@ -234,6 +234,47 @@ def test_in_a_script(step: str, tmp_path: Path) -> None:
     assert "NameError: name 'missing' is not defined" in done.stderr
 
 
+_WRONG = """
+    import eagerflow as ef
+    {before}
+    def f(x):
+        return x.reshape((3, -1))
+
+    try:
+        f(ef.ones(4))
+    except ValueError as error:
+        {then}
+"""
+
+
+@pytest.mark.parametrize(
+    "then", ["raise", "raise KeyError('mine') from error", "raise KeyError(1)"]
+)
+def test_a_script_shows_no_frames_of_eager_ops(then: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    for before in ("", "ef.traceback('full')"):
+        script.write_text(textwrap.dedent(_WRONG.format(before=before, then=then)))
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+        assert "reshape: 4 elements do not fill the shape (3, -1)" in done.stderr
+        assert ("tensor_methods.py" in done.stderr) == bool(before), done.stderr
+        assert "return x.reshape((3, -1))" in done.stderr
+
+
+def test_a_mistake_of_eagerflow_keeps_its_frames(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import eagerflow as ef\n"
+        "from eagerflow.core import tensor_methods\n"
+        "tensor_methods.functions['reshape'] = lambda *args: len(3)\n"
+        "tensor_methods.functions['reshape'].__code__ = (\n"
+        "    lambda *args: len(3)).__code__.replace(co_filename=tensor_methods.__file__)\n"
+        "ef.ones(4).reshape((2, 2))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert "tensor_methods.py" in done.stderr
+    assert "object of type 'int' has no len()" in done.stderr
+
+
 _CELLS = """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance(colors="nocolor")

@@ -25,6 +25,7 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.errors import CheckpointError
+from eagerflow.extending import hint_about
 
 _PLAIN: Final = (type(None), bool, int, float, complex, str)
 ARRAYS: Final = ("tensor", "variable")
@@ -131,7 +132,13 @@ def _container(x: Any, keys: tuple[Any, ...]) -> TreeNode:
     for kind in (list, tuple):
         if isinstance(x, kind):
             return TreeNode(kind.__name__, x, _children(enumerate(x), keys))
-    raise _cannot("an object of this type cannot be saved", type(x).__name__, keys)
+    raise _cannot(
+        "an object of this type cannot be saved",
+        type(x).__name__,
+        keys,
+        # such as a dataset, whose iterators have the state
+        hint_about(type(x), "state"),
+    )
 
 
 def _children(
@@ -153,12 +160,15 @@ def _check_key(key: Any, keys: tuple[Any, ...]) -> None:
         raise _cannot("an object of this type cannot be a key of a saved dict", repr(key), keys)
 
 
-def _cannot(wrong: str, given: str, keys: tuple[Any, ...]) -> CheckpointError:
+def _cannot(
+    wrong: str, given: str, keys: tuple[Any, ...], hint: str | None = None
+) -> CheckpointError:
     return CheckpointError(
         wrong,
         given=f"{given} at {'.'.join(map(str, keys)) or 'the top'}",
         expected="tensors, variables, generators, None, numbers, strings, lists, tuples, dicts, "
         "dataclasses, and objects with a mapping `state`",
+        hint=hint,
     )
 
 

@@ -502,8 +502,9 @@ class Dataset:
 
 #: names of other frameworks, whose replacements are in `hints/data.py`
 _HINTED: Final = """
-    apply as_numpy_iterator cache cardinality concatenate dataset enumerate flat_map from_generator
-    from_list from_tensor_slices get_single_element list_files random_split range reduce split
-    unbatch
+    apply as_numpy_iterator cache cardinality checkpoint concatenate dataset enumerate flat_map
+    from_generator from_list from_tensor_slices get_single_element get_state list_files
+    load_state load_state_dict position random_split range reduce restore save set_state split
+    state state_dict unbatch
 """
 hint_at(Dataset, _HINTED.split())

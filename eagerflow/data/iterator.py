@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 import threading
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.data.base.stage import AbstractCursor, once, seeds, threaded
 from eagerflow.data.workers.open_stage import open_stage
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
-from eagerflow.extending import QueueState, ending, is_traced, to_html, tree
+from eagerflow.extending import QueueState, ending, hint_at, is_traced, to_html, tree
 
 if TYPE_CHECKING:  # datasets make iterators
     from eagerflow.data.dataset import Dataset
@@ -251,3 +251,10 @@ def _is_count(value: Any) -> bool:
         return operator.index(value) >= 0
     except TypeError:
         return False
+
+
+#: names of other libraries, whose replacements are in `hints/data.py`
+_HINTED: Final = """
+    checkpoint get_state load_state load_state_dict position restore save set_state state_dict
+"""
+hint_at(DatasetIterator, _HINTED.split())

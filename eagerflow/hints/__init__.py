@@ -14,7 +14,7 @@ from eagerflow.hints.attribute_names import (
     PROFILES,
     QUEUES,
 )
-from eagerflow.hints.data import DATA, DATASETS
+from eagerflow.hints.data import DATA, DATASETS, ITERATORS
 from eagerflow.hints.function_names import (
     EXTENDING,
     FUNCTIONS,
@@ -65,6 +65,7 @@ ATTRIBUTES: Final = {
     "AbstractSchedule": SCHEDULES,
     "Accumulator": ACCUMULATORS,
     "Dataset": DATASETS,
+    "DatasetIterator": ITERATORS,
     "Generator": GENERATORS,
     "LBFGS": LBFGS,
     "Module": MODULES,

@@ -15,8 +15,18 @@ DATA: Final = {
 
 _MADE: Final = "Dataset.from_iterable({})"
 
+_READ: Final = (
+    "an iterator has the position: it = iter(data), and for x in it: ...; it.state reads it, "
+    "ef.checkpoint.save(path, {'model': net, 'data': it}) keeps it with the rest"
+)
+_GO_ON: Final = (
+    "it = data.iterator(state) goes on from it.state of another run, and "
+    "ef.checkpoint.load(path, like={'model': net, 'data': iter(data)}) from a checkpoint"
+)
 #: of datasets
 DATASETS: Final = {
+    **dict.fromkeys(("checkpoint", "get_state", "position", "save", "state", "state_dict"), _READ),
+    **dict.fromkeys(("load_state", "load_state_dict", "restore", "set_state"), _GO_ON),
     "apply": "call the function with the dataset, which is a value: data = f(data)",
     "as_numpy_iterator": "for x in data: x.numpy()",
     "cache": "read it into memory once: " + _MADE.format("list(data)"),
@@ -35,4 +45,17 @@ DATASETS: Final = {
     "reduce": "a loop: for x in data: ...",
     "split": _PARTS,
     "unbatch": "a generator function that reads the dataset: " + _MADE.format("rows"),
+}
+
+_ITERATOR_GOES_ON: Final = (
+    "it.state = state goes on from there; data.iterator(state) is a new iterator that does"
+)
+#: of iterators over datasets
+ITERATORS: Final = {
+    **dict.fromkeys(
+        ("checkpoint", "get_state", "position", "save", "state_dict"),
+        "it.state is the position, plain numbers; "
+        "ef.checkpoint.save(path, {'model': net, 'data': it}) keeps it with the rest",
+    ),
+    **dict.fromkeys(("load_state", "load_state_dict", "restore", "set_state"), _ITERATOR_GOES_ON),
 }

@@ -11,7 +11,15 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.data import Dataset
-from eagerflow.errors import DTypeError, LengthError, ShapeError, TensorValueError, TraceError
+from eagerflow.errors import (
+    CheckpointError,
+    DTypeError,
+    LengthError,
+    ShapeError,
+    TensorValueError,
+    TraceError,
+    UnknownNameError,
+)
 from tests.data.test_pipelines import values
 from tests.messages import says
 
@@ -267,3 +275,20 @@ def test_a_dataset_prints_as_it_was_written() -> None:
         " Dataset.from_iterable(list).map(abs).filter(bool).skip(1))"
     )
     assert repr(iter(numbers(2))) == "<iterator of Dataset.from_tensors(i64[2]@cpu:0), epoch 0>"
+
+
+@pytest.mark.parametrize("name", ["state", "state_dict", "get_state", "save", "load_state_dict"])
+def test_the_position_belongs_to_the_iterator(name: str) -> None:
+    data = ef.data.Dataset.from_tensors(ef.arange(6)).batch(2)
+    with pytest.raises(UnknownNameError, match=r"it = iter\(data\)|it = data.iterator\(state\)"):
+        getattr(data, name)
+    if name != "state":
+        with pytest.raises(UnknownNameError, match=r"it\.state"):
+            getattr(iter(data), name)
+
+
+def test_a_dataset_in_a_checkpoint_is_told_of_its_iterator(tmp_path: Any) -> None:
+    data = ef.data.Dataset.from_tensors(ef.arange(6)).batch(2)
+    with pytest.raises(CheckpointError, match=r"hint: .*it = iter\(data\)"):
+        ef.checkpoint.save(tmp_path / "c", {"data": data})
+    ef.checkpoint.save(tmp_path / "c", {"data": iter(data)})

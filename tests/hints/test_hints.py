@@ -17,7 +17,7 @@ from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import SettingError, TensorValueError, UnknownNameError
 from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
 from eagerflow.hints.attribute_names import ACCUMULATORS, ARRAYS, PROFILES, QUEUES
-from eagerflow.hints.data import DATASETS
+from eagerflow.hints.data import DATASETS, ITERATORS
 from eagerflow.hints.function_names import GENERATORS, SPELLINGS
 from eagerflow.hints.nn import DRAWS, MODULES
 from eagerflow.hints.optim import LBFGS, OPTIMISERS, SCHEDULES
@@ -37,6 +37,7 @@ def _objects() -> dict[str, tuple[Any, Any]]:
         "Generator": (ef.random.Generator(0), GENERATORS),
         "Profile": (ef.profile(), PROFILES),
         "Dataset": (ef.data.Dataset.from_tensors(ef.arange(3)), DATASETS),
+        "DatasetIterator": (iter(ef.data.Dataset.from_tensors(ef.arange(3))), ITERATORS),
         "Queue": (ef.Queue(3, ef.tensor(0)), QUEUES),
         "Accumulator": (ef.Accumulator(ef.tensor(0.0)), ACCUMULATORS),
     }
@@ -54,7 +55,8 @@ def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) ->
 @pytest.mark.parametrize(
     "owner",
     [AbstractArray, ef.distributions.AbstractDistribution, ef.optim.AbstractOptimiser,
-     ef.optim.AbstractSchedule, ef.Accumulator, ef.data.Dataset, ef.optim.LBFGS, ef.nn.Module,
+     ef.optim.AbstractSchedule, ef.Accumulator, ef.data.Dataset,
+     type(iter(ef.data.Dataset.from_tensors(ef.arange(3)))), ef.optim.LBFGS, ef.nn.Module,
      ef.Queue, ef.random.Generator, type(ef.profile())],
 )  # fmt: skip
 def test_each_name_of_a_table_is_listed_by_its_class(owner: type) -> None:
