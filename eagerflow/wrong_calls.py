@@ -21,7 +21,6 @@ _find: _Find | None = None
 _find_rest: _Find | None = None
 _check_parts: _Check | None = None
 _Hide = Callable[[BaseException], AbstractContextManager[None]]
-_hide: _Hide = nullcontext
 #: the beginning of the note, as in errors of eagerflow
 _LABEL: Final = "  hint: "
 #: the errors that Python raises; subclasses have messages of their own
@@ -115,6 +114,14 @@ def _add_all(error: BaseException) -> None:
 
 def _is_remedy(note: str) -> bool:
     return note.startswith(_LABEL)
+
+
+def _unchanged(error: BaseException) -> AbstractContextManager[None]:
+    """The default, which shows all frames."""
+    return nullcontext()
+
+
+_hide: _Hide = _unchanged
 
 
 def add_remedies_where_shown(hide: _Hide) -> None:

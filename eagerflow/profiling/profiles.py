@@ -26,7 +26,8 @@ from eagerflow.events import (
     StepEvent,
     TransferEvent,
 )
-from eagerflow.formatting import table_html, table_lines
+from eagerflow.formatting import escape, table_html, table_lines
+from eagerflow.profiling.advice import advice
 from eagerflow.profiling.chrome_trace import to_chrome
 from eagerflow.profiling.line_statistics import LineStatistics, line_statistics
 from eagerflow.profiling.node_statistics import median
@@ -194,6 +195,8 @@ class Profile:
         rows = self._line_rows()
         if rows:
             lines += ["", *table_lines([_LINE_HEADINGS, *rows], _LEFT)]
+        hints = advice(self.table())
+        lines += ["", *hints] if hints else []
         return "\n".join([self._summary(), *lines])
 
     __repr__ = __str__
@@ -201,7 +204,8 @@ class Profile:
     def _repr_html_(self) -> str:
         html = table_html([self._summary()], _HEADINGS, map(_cells, self.table()), _LEFT)
         rows = self._line_rows()
-        return html + (table_html([], _LINE_HEADINGS, rows, _LEFT) if rows else "")
+        html += table_html([], _LINE_HEADINGS, rows, _LEFT) if rows else ""
+        return html + "".join(f"<p>{escape(hint)}</p>" for hint in advice(self.table()))
 
     def _line_rows(self) -> list[tuple[str, ...]]:
         """The cells of the slowest lines, and of the time outside of ops; none without lines."""

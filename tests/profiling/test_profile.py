@@ -13,8 +13,15 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors, events
 from eagerflow.core.stack import stack
+from eagerflow.profiling import advice
 from eagerflow.profiling import OpStatistics, Profile
 from eagerflow.source import Source
+
+
+@pytest.fixture(autouse=True)
+def _idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other programs of this machine do not change what a profile prints."""
+    monkeypatch.setattr(advice, "_load", lambda: 0.0)
 
 
 def made_of(*rows: tuple[str, float, int]) -> Profile:
