@@ -15,6 +15,7 @@ import eagerflow as ef
 from eagerflow import wrong_calls
 from eagerflow.hints import refused_calls
 from eagerflow.hints.parameter_names import CALLED, CALLED_MODULES, NAMES, NOT_HERE
+from eagerflow.source import frames_hidden
 from eagerflow.wrong_calls import add_remedy
 from tests.each import check_each
 from tests.test_public_api import lookup, public
@@ -203,10 +204,10 @@ def test_ipython_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "IPython", IPython)
     shell = _Shell(KeyError)
-    wrong_calls.add_remedies_where_shown()
+    wrong_calls.add_remedies_where_shown(frames_hidden)
     assert shell.custom_exceptions == (KeyError,)
     shell = _Shell()
-    wrong_calls.add_remedies_where_shown()
+    wrong_calls.add_remedies_where_shown(frames_hidden)
     assert shell.custom_exceptions[:2] == (TypeError, AttributeError)
     with pytest.raises(TypeError) as caught:
         ef.sum(ef.ones(3), dim=0)

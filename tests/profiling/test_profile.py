@@ -13,8 +13,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors, events
 from eagerflow.core.stack import stack
-from eagerflow.profiling import advice
-from eagerflow.profiling import OpStatistics, Profile
+from eagerflow.profiling import OpStatistics, Profile, advice
 from eagerflow.source import Source
 
 
