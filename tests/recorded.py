@@ -59,13 +59,13 @@ class Recorder:
 
     def of(self, kind: str, name: str | None = None) -> list[Any]:
         """The events of a kind, in the order of their ends."""
-        found = [e for e in self.events if e.kind == kind and name in (None, e.name)]
-        return sorted(found, key=lambda e: e.stop)
+        events = [e for e in self.events if e.kind == kind and name in (None, e.name)]
+        return sorted(events, key=lambda e: e.stop)
 
     def levels(self, name: str) -> list[tuple[int, int, int]]:
         """The levels of a queue over time: elements, waiting producers, waiting consumers."""
-        found = [(e.depth, e.producers, e.consumers) for e in self.of("level", name)]
-        return [level for level, _ in groupby(found)]
+        levels = [(e.depth, e.producers, e.consumers) for e in self.of("level", name)]
+        return [level for level, _ in groupby(levels)]
 
 
 @contextmanager

@@ -68,10 +68,10 @@ class FakeArray:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(self.inner, name)
-        if callable(found):
-            return lambda *args, **kwargs: call(found, *args, **kwargs)
-        return wrap(found)
+        attribute = getattr(self.inner, name)
+        if callable(attribute):
+            return lambda *args, **kwargs: call(attribute, *args, **kwargs)
+        return wrap(attribute)
 
 
 def _operator(name: str) -> Any:
@@ -90,12 +90,12 @@ class FakeNamespace:
     """The array namespace for portable kernels: NumPy's functions on fake arrays."""
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np, name)
-        if isinstance(found, type) or not callable(found):
-            return found
-        function = partial(call, found)
-        if isinstance(found, np.ufunc):
-            function.at = partial(call, found.at)
+        member = getattr(np, name)
+        if isinstance(member, type) or not callable(member):
+            return member
+        function = partial(call, member)
+        if isinstance(member, np.ufunc):
+            function.at = partial(call, member.at)
         return function
 
 

@@ -43,12 +43,12 @@ def _four_cpus() -> Iterator[None]:
     ],
 )
 def test_names(name, full) -> None:
-    found = as_device(name)
-    assert found.name == str(found) == full
-    assert found == full
-    assert repr(found) == f"Device({full!r})"
-    assert f"{found.kind}:{found.index}" == full
-    assert found.task is None
+    device = as_device(name)
+    assert device.name == str(device) == full
+    assert device == full
+    assert repr(device) == f"Device({full!r})"
+    assert f"{device.kind}:{device.index}" == full
+    assert device.task is None
 
 
 WRONG = [
@@ -92,15 +92,15 @@ def test_there_is_one_object_per_device() -> None:
     assert pickle.loads(pickle.dumps(cpu)) is copy.deepcopy(cpu) is cpu
     assert {cpu: 1}["cpu:0"] == 1
     assert cpu != "cpu:1"
-    found = []
+    devices = []
     threads = [
-        threading.Thread(target=lambda: found.append(as_device("null:777"))) for _ in range(8)
+        threading.Thread(target=lambda: devices.append(as_device("null:777"))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({id(d) for d in found}) == 1
+    assert len({id(d) for d in devices}) == 1
 
 
 def test_listing() -> None:

@@ -93,8 +93,8 @@ def test_partial_names_merge(blocks, device) -> None:
 )
 def test_what_a_pattern_takes(tasks, name, takes) -> None:
     known = registry.known_name(name)
-    found = [known.takes(d.task, d.kind, d.index) for d in map(as_device, (*tasks, "cpu:2"))]
-    assert found == takes
+    answers = [known.takes(d.task, d.kind, d.index) for d in map(as_device, (*tasks, "cpu:2"))]
+    assert answers == takes
 
 
 @pytest.mark.parametrize(

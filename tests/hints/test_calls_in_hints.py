@@ -31,8 +31,8 @@ def _texts(value: object) -> Iterator[str]:
 
 def _all_texts() -> list[str]:
     modules = [
-        importlib.import_module(f"eagerflow.hints.{found.name}")
-        for found in pkgutil.iter_modules(hints.__path__)
+        importlib.import_module(f"eagerflow.hints.{info.name}")
+        for info in pkgutil.iter_modules(hints.__path__)
     ]
     values = [v for module in modules for n, v in vars(module).items() if n.strip("_").isupper()]
     values += [

@@ -180,24 +180,24 @@ def test_a_function_of_another_framework_is_an_error_with_a_hint(
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "suggestion"),
     [("standard_normal", "random.normal"), ("arrange", "arange"), ("cat", "concat"),
      ("constant", "tensor"),
      ("reduce_sum", "sum"), ("FIFOQueue", "Queue"), ("randperm", "random.permutation"),
      ("long", "int64")],
 )  # fmt: skip
-def test_the_nearest_name(name: str, found: str) -> None:
+def test_the_nearest_name(name: str, suggestion: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
         getattr(ef, name)
-    assert caught.value.hint == f"did you mean {found!r}?"
+    assert caught.value.hint == f"did you mean {suggestion!r}?"
 
 
 def test_the_nearest_initial_value() -> None:
-    for name, found in (("xavier_uniform_", "xavier_uniform"), ("zeros_", "zeros"),
-                        ("trunc_normal_", "truncated_normal")):  # fmt: skip
+    for name, suggestion in (("xavier_uniform_", "xavier_uniform"), ("zeros_", "zeros"),
+                             ("trunc_normal_", "truncated_normal")):  # fmt: skip
         with pytest.raises(UnknownNameError, match=r"eagerflow\.nn\.init has no") as caught:
             getattr(ef.nn.init, name)
-        said = f"it gives a value: v.assign(ef.nn.init.{found}(v.shape))"
+        said = f"it gives a value: v.assign(ef.nn.init.{suggestion}(v.shape))"
         assert caught.value.hint == said
 
 
@@ -308,8 +308,8 @@ _KNOWN = {
 def test_a_name_that_is_spelled_otherwise_is_somewhere(name: str) -> None:
     path = SPELLINGS[name].split(".")
     places: list[Any] = [ef, ef.data, ef.optim, ef.nn.functional, ef.nn.init]
-    found = [reduce(lambda at, part: getattr(at, part, None), path, place) for place in places]
-    assert any(thing is not None for thing in found)
+    attributes = [reduce(lambda at, part: getattr(at, part, None), path, place) for place in places]
+    assert any(attribute is not None for attribute in attributes)
 
 
 @pytest.mark.parametrize(("owner_name", "table"), (ATTRIBUTES | MODULE_NAMES).items())
@@ -319,8 +319,8 @@ def test_what_is_named_in_a_hint_is_there(owner_name: str, table: dict[str, str]
         known = _KNOWN | {"optimiser": ef.optim.LBFGS([ef.Variable(1.0)])}
     for hint in table.values():
         for owner, rest in _NAMED.findall(hint):
-            found: Any = known[owner]
+            member: Any = known[owner]
             if rest in ("value", "assign"):
-                found = ef.Variable(1.0)
+                member = ef.Variable(1.0)
             for part in rest.rstrip(".").split("."):
-                found = getattr(found, part)
+                member = getattr(member, part)

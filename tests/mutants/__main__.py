@@ -83,9 +83,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(options.tree, Path(folder))
         for bug in chosen:
-            found = finding(bug, tree, options.wide)
-            missed += not found
-            print(f"{'found' if found else 'NOT FOUND':10} {bug.name}: {found}", flush=True)
+            test = finding(bug, tree, options.wide)
+            missed += not test
+            print(f"{'found' if test else 'NOT FOUND':10} {bug.name}: {test}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} bugs are found")
     raise SystemExit(bool(missed))
 

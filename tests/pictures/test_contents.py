@@ -26,8 +26,8 @@ F32 = TensorType(ef.float32, (2,))
 
 
 def _box(picture: Contents, first: str) -> Box:
-    (found,) = [box for box in picture.boxes if box.lines[0] == first]
-    return found
+    (box,) = [box for box in picture.boxes if box.lines[0] == first]
+    return box
 
 
 def _path(box: Box) -> list[str]:

@@ -105,8 +105,8 @@ def test_the_gradient_is_that_of_a_loop_by_hand() -> None:
     @ef.trace
     def gradient() -> Any:
         batch = played.dequeue_many(len(games))
-        (found,) = ef.grad(lambda: surprise(policy, batch), wrt=[policy.weight])()
-        return found
+        (weight_gradient,) = ef.grad(lambda: surprise(policy, batch), wrt=[policy.weight])()
+        return weight_gradient
 
     weight = policy.weight.numpy().astype(np.float64)
     returns = np.zeros((6, max(len(g["rewards"]) for g in games)))
@@ -178,6 +178,6 @@ def test_no_game_is_lost(actors: int) -> None:
     for number, parts in seen.items():
         game = play(number)
         steps = len(game["states"])
-        for part, found in zip(PARTS, parts, strict=True):
-            assert found[:steps] == numbers(game[part])
-            assert not np.any(found[steps:])  # padding
+        for part, padded in zip(PARTS, parts, strict=True):
+            assert padded[:steps] == numbers(game[part])
+            assert not np.any(padded[steps:])  # padding

@@ -125,7 +125,7 @@ def test_the_cause_of_a_closed_queue_keeps_no_frames() -> None:
         def __init__(self, one: int, two: int) -> None:
             super().__init__("odd")
 
-    for error, cause in ((OSError("disk"), OSError), (OddError(1, 2), type(None))):
+    for error, kind in ((OSError("disk"), OSError), (OddError(1, 2), type(None))):
         out = ef.Queue(1, ef.tensor(0.0))
 
         def fail(error: Exception = error) -> None:
@@ -136,12 +136,12 @@ def test_the_cause_of_a_closed_queue_keeps_no_frames() -> None:
             runner.join()
         with pytest.raises(errors.QueueClosedError) as caught:
             out.dequeue()
-        found = caught.value.__cause__
-        assert type(found) is cause
-        assert found is not error
-        if found is not None:
-            assert found.__traceback__ is None
-            assert [note.endswith("raise error  # the line") for note in found.__notes__] == [True]
+        cause = caught.value.__cause__
+        assert type(cause) is kind
+        assert cause is not error
+        if cause is not None:
+            assert cause.__traceback__ is None
+            assert [note.endswith("raise error  # the line") for note in cause.__notes__] == [True]
 
 
 def test_one_that_is_stopped_closes(make: Any) -> None:

@@ -65,21 +65,24 @@ class State:
                 rows = self.raw.dequeue_many(BATCH)
                 self.batches.enqueue(self.preprocess(rows))
                 batch = self.batches.dequeue()
-                found = ef.snapshot(self.variables)
+                snapshot = ef.snapshot(self.variables)
             with ef.control_dependencies([batch]), self.mutex:
                 loss = self.update(batch)
-            return loss, found
+            return loss, snapshot
 
         return whole.graph(self.weights.value)
 
     def bits(self) -> tuple[int, bytes, bytes]:
         """All state that training changes, as bytes."""
-        found = ef.snapshot(self.variables)
-        return as_bits(found)
+        return as_bits(ef.snapshot(self.variables))
 
 
-def as_bits(found: dict[str, ef.Tensor]) -> tuple[int, bytes, bytes]:
-    return int(found["steps"]), found["weights"].numpy().tobytes(), found["seen"].numpy().tobytes()
+def as_bits(snapshot: dict[str, ef.Tensor]) -> tuple[int, bytes, bytes]:
+    return (
+        int(snapshot["steps"]),
+        snapshot["weights"].numpy().tobytes(),
+        snapshot["seen"].numpy().tobytes(),
+    )
 
 
 @final
@@ -102,13 +105,13 @@ class Part:
             return self.graph.run(self.fetches, feeds)[0]
         step = self.tier.step(log=True)
         try:
-            found = step.run([x.numpy() for x in feeds.values()])
+            results = step.run([x.numpy() for x in feeds.values()])
         finally:
             log = step.log or []
             again = rerun(self.tier.plan, log)  # raises if the instructions differ
             assert log[-1][1][-1] == ("finish", again.outcome)
             self.replayed += 1
-        return found[0] if found else None
+        return results[0] if results else None
 
 
 @final
@@ -132,11 +135,11 @@ class Loops:
         self.wrong: list[BaseException] = []
         graph = state.graph()
         self.graph = graph
-        loss, *found = graph.outputs
+        loss, *snapshot = graph.outputs
         self.reading = Part(graph, ["&queue_enqueue"], ["row"])
         self.preparing = Part(graph, ["&queue_enqueue_1"])
         self.training = Part(graph, [loss, "&mutex_release"])
-        self.looking = Part(graph, found)
+        self.looking = Part(graph, snapshot)
 
     def read(self) -> None:
         while self.rows % BATCH or self.rows < LEAST or time.monotonic() < self.end:
@@ -199,12 +202,12 @@ class Loops:
 def one_after_the_other(seed: int, rows: int) -> list[tuple[int, bytes, bytes]]:
     """The state of training after each step, without queues, graphs and threads."""
     state, draws = State(), ef.random.Generator(seed)
-    found = [state.bits()]
+    states = [state.bits()]
     for _ in range(rows // BATCH):
         batch = ef.stack([draws.normal(SIZE, dtype="float64") for _ in range(BATCH)])
         state.update(state.preprocess(batch))
-        found.append(state.bits())
-    return found
+        states.append(state.bits())
+    return states
 
 
 @pytest.mark.parametrize("seconds", [1.0, pytest.param(120.0, marks=pytest.mark.slow)])

@@ -19,11 +19,11 @@ def lowered(text: str, **resources: Any) -> str:
     """The text of the lowered graph, which is well formed and reads back as it is."""
     graph = Graph.parse(text, resources)
     before = str(graph)
-    found = lower(graph, lambda node: False)
+    result = lower(graph, lambda node: False)
     assert str(graph) == before
-    verify(found)
-    assert str(Graph.parse(str(found), resources)) == str(found)
-    return str(found)
+    verify(result)
+    assert str(Graph.parse(str(result), resources)) == str(result)
+    return str(result)
 
 
 def test_a_branch() -> None:
@@ -88,10 +88,10 @@ def test_names_of_sizes() -> None:
           %c = concat(%b, %a) {axis=0} : f32[k+n]@cpu:0
           return %z, %c }} : f32[m]@cpu:0, f32[end]@cpu:0
       return %y.1 }"""
-    found = lowered(text)
-    assert "shape=(m,)" in found
-    assert "f32[k+m]@cpu:0" in found
-    assert "Exit(%switch_1.1) : f32[end]@cpu:0" in found
+    lowered_text = lowered(text)
+    assert "shape=(m,)" in lowered_text
+    assert "f32[k+m]@cpu:0" in lowered_text
+    assert "Exit(%switch_1.1) : f32[end]@cpu:0" in lowered_text
 
 
 def test_sizes_in_what_stays_whole() -> None:
@@ -116,11 +116,11 @@ def test_sizes_in_what_stays_whole() -> None:
       return %y.0 }"""
     graph = Graph.parse(text)
     before = str(graph)
-    found = lower(graph, lambda node: node.op == "cond")
+    result = lower(graph, lambda node: node.op == "cond")
     assert str(graph) == before
-    verify(found)
-    assert "shape=(n,)" not in str(found)
-    assert str(found).count("shape=(m,)") == 2
+    verify(result)
+    assert "shape=(n,)" not in str(result)
+    assert str(result).count("shape=(m,)") == 2
 
 
 def test_what_stays_whole() -> None:

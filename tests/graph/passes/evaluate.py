@@ -40,8 +40,8 @@ def evaluate(graph: Graph, inputs: Sequence[Any]) -> dict[Value, Any]:
         values[value] = given
         _learn(value, given, sizes)
     for node in graph.nodes:
-        found = _run(node, [values[v] for v in node.inputs], sizes)
-        for value, made in zip(node.outputs, found, strict=True):
+        results = _run(node, [values[v] for v in node.inputs], sizes)
+        for value, made in zip(node.outputs, results, strict=True):
             values[value] = made
             _learn(value, made, sizes)
     return values
@@ -77,8 +77,8 @@ def _run(node: Node, inputs: list[Any], sizes: dict[str, int]) -> Sequence[Any]:
         return run(attrs["branches"][0 if predicate.numpy() else 1], operands)
     if node.reuses is not None:
         return (_in_place(node, inputs),)
-    found = bind(get_op(op), *inputs, **attrs)
-    return found if isinstance(found, tuple) else (found,)
+    outputs = bind(get_op(op), *inputs, **attrs)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def _in_place(node: Node, inputs: list[Any]) -> Any:

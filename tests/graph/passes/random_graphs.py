@@ -145,16 +145,16 @@ def _add(graph: Graph, values: list[Value], what: int, a: int, b: int, i: int) -
     if op == "cast" and (kind.dtype.kind, attrs["dtype"].kind) in SAFE:
         return ()
     try:
-        found = infer(get_op(op), tuple(v.type for v in inputs), attrs)
+        output_type = infer(get_op(op), tuple(v.type for v in inputs), attrs)
     except (EagerflowError, IndexError):
         return ()
-    return graph.add_node(op, inputs, (found,), attrs).outputs
+    return graph.add_node(op, inputs, (output_type,), attrs).outputs
 
 
 def feeds(graph: Graph, sizes: dict[str, int], seed: int) -> list[Any]:
     """Values for the inputs, with special numbers, in various layouts."""
     rng = np.random.default_rng(seed)
-    found = []
+    tensors = []
     for value in graph.inputs:
         kind: Any = value.type
         shape = [d.evaluate(sizes) if isinstance(d, ef.Dim) else d for d in kind.shape]
@@ -167,8 +167,8 @@ def feeds(graph: Graph, sizes: dict[str, int], seed: int) -> list[Any]:
             array = rng.integers(-3 if kind.dtype.is_integer else 0, 4, shape).astype(
                 kind.dtype.dtype
             )
-        found.append(ef.asarray(_laid(array, int(rng.integers(0, 4)))))
-    return found
+        tensors.append(ef.asarray(_laid(array, int(rng.integers(0, 4)))))
+    return tensors
 
 
 def _laid(array: np.ndarray[Any, Any], how: int) -> np.ndarray[Any, Any]:

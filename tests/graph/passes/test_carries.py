@@ -19,8 +19,8 @@ X = ef.sin(ef.arange(5.0) + 1)
 
 def carries(f: Callable[..., Any], *args: Any) -> int:
     """How many values the one loop of ``f`` carries, optimised; the results stay."""
-    found = ef.trace(f).graph(*args)
-    graph: Graph = found if found.origin is None else found.origin.graph
+    traced = ef.trace(f).graph(*args)
+    graph: Graph = traced if traced.origin is None else traced.origin.graph
     best, _ = optimise(graph)
     verify(best)
     assert cse(best)[0] is best

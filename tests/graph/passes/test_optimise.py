@@ -156,8 +156,8 @@ def test_effects_keep_their_number_and_order(steps: list[tuple[str, int, int]]) 
     graph.outputs = values[-1:]
     result, _ = optimise(graph)
 
-    def effects_of(found: Graph) -> list[str]:
-        return [n.name for n in found.nodes if n.op in ("assign", "next_key", "no_such_op")]
+    def effects_of(graph: Graph) -> list[str]:
+        return [n.name for n in graph.nodes if n.op in ("assign", "next_key", "no_such_op")]
 
     assert effects_of(result) == effects_of(graph)
     assert _waits(result) == {k: v for k, v in _waits(graph).items() if k in set(effects_of(graph))}
@@ -165,9 +165,9 @@ def test_effects_keep_their_number_and_order(steps: list[tuple[str, int, int]]) 
 
 def _waits(graph: Graph) -> dict[str, set[str]]:
     """For each effect all effects that it waits for, by control edges, directly or not."""
-    found: dict[str, set[str]] = {}
+    predecessors: dict[str, set[str]] = {}
     for node in graph.nodes:
-        before = [found[n.name] | {n.name} for n in node.control_inputs]
-        found[node.name] = set().union(*before)
+        before = [predecessors[n.name] | {n.name} for n in node.control_inputs]
+        predecessors[node.name] = set().union(*before)
     effects = {n.name for n in graph.nodes if n.op in ("assign", "next_key", "no_such_op")}
-    return {k: v & effects for k, v in found.items() if k in effects}
+    return {k: v & effects for k, v in predecessors.items() if k in effects}

@@ -138,13 +138,13 @@ def test_the_same_bits(
                 x, y, axis=axis, ignore_index=ignored, reduction=reduction
             )
 
-        found, pull = ef.vjp(loss, x)
-        return found, *pull(above)
+        value, pull = ef.vjp(loss, x)
+        return value, *pull(above)
 
     traced = ef.trace(both)
-    found = traced(x, y, above)
+    results = traced(x, y, above)
     assert "softmax_cross_entropy_with_gradient" in str(traced.graph(x, y, above).optimise())
-    assert_same(both(x, y, above), found)
+    assert_same(both(x, y, above), results)
 
 
 def test_a_wrong_label() -> None:

@@ -21,23 +21,23 @@ X = ef.sin(ef.arange(6.0) + 1).reshape(3, 2)
 
 def traced(f: Callable[..., Any], *args: Any) -> Graph:
     """The graph before all passes."""
-    found = ef.trace(f).graph(*args)
-    return found if found.origin is None else found.origin.graph
+    graph = ef.trace(f).graph(*args)
+    return graph if graph.origin is None else graph.origin.graph
 
 
 def pruned(f: Callable[..., Any], *args: Any) -> Graph:
     """The graph after `prune`, which gives the same bits, and of which it finds no more."""
     graph = traced(f, *args)
-    found, report = prune(graph)
+    result, report = prune(graph)
     assert report.changes
-    verify(found)
-    assert prune(found)[0] is found
+    verify(result)
+    assert prune(result)[0] is result
     fed = dict(zip(graph.inputs, args, strict=False))
     expected = graph.run(graph.outputs, fed)
-    got = found.run(found.outputs, dict(zip(found.inputs, args, strict=False)))
+    got = result.run(result.outputs, dict(zip(result.inputs, args, strict=False)))
     for a, b in zip(got, expected, strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
-    return found
+    return result
 
 
 def loop_of(graph: Graph) -> Node:
@@ -55,12 +55,12 @@ def test_rows_that_nobody_reads_are_not_stacked() -> None:
     def f(xs):
         return ef.scan(lambda c, x: (c + x, (ef.exp(c), ef.tanh(c))), ef.zeros(2), xs)
 
-    found = pruned(lambda xs: (f(xs)[0], f(xs)[1][1])[0], X)
-    assert len(loop_of(found).outputs) == 1
-    assert "exp" not in ops(found)
-    found = pruned(lambda xs: f(xs)[1][1], X)
-    assert [str(v.spec) for v in loop_of(found).outputs] == ["f32[2]@cpu:0", "f32[3,2]@cpu:0"]
-    assert ("exp" in ops(found), "tanh" in ops(found)) == (False, True)
+    graph = pruned(lambda xs: (f(xs)[0], f(xs)[1][1])[0], X)
+    assert len(loop_of(graph).outputs) == 1
+    assert "exp" not in ops(graph)
+    graph = pruned(lambda xs: f(xs)[1][1], X)
+    assert [str(v.spec) for v in loop_of(graph).outputs] == ["f32[2]@cpu:0", "f32[3,2]@cpu:0"]
+    assert ("exp" in ops(graph), "tanh" in ops(graph)) == (False, True)
 
 
 def test_the_report_says_what_went() -> None:
@@ -82,19 +82,19 @@ def test_a_carry_for_itself_alone_goes() -> None:
 
         return ef.scan(iteration, (w, w, ef.tensor(1.0)), xs)[0][2]
 
-    found = pruned(f, X, ef.tensor(3.0))
-    node = loop_of(found)
+    graph = pruned(f, X, ef.tensor(3.0))
+    node = loop_of(graph)
     # `kept`, and the 2
-    assert (len(node.inputs), node.attrs["carry"], ops(found).count("multiply")) == (2, 2, 1)
+    assert (len(node.inputs), node.attrs["carry"], ops(graph).count("multiply")) == (2, 2, 1)
 
     def g(x, n):
         return ef.while_loop(
             lambda i, y, z: i < n, lambda i, y, z: (i + 1, ef.sin(y) + z, z + 1), (0, x, x)
         )[2]
 
-    found = pruned(g, ef.tensor(0.5), 4)
-    assert len(loop_of(found).outputs) == len(loop_of(found).inputs) == 4  # i, z, n, 1
-    assert "sin" not in ops(found)
+    graph = pruned(g, ef.tensor(0.5), 4)
+    assert len(loop_of(graph).outputs) == len(loop_of(graph).inputs) == 4  # i, z, n, 1
+    assert "sin" not in ops(graph)
 
 
 def test_what_the_condition_reads_stays() -> None:
@@ -118,8 +118,8 @@ def test_effects_stay_with_what_they_need() -> None:
         ef.scan(iteration, ef.tensor(1.0), xs)
         return xs
 
-    found = pruned(f, X)
-    assert (len(loop_of(found).outputs), ops(found).count("exp")) == (1, 0)
+    graph = pruned(f, X)
+    assert (len(loop_of(graph).outputs), ops(graph).count("exp")) == (1, 0)
     v.assign(0.0)
     ef.trace(f)(X)
     traced = float(v)
@@ -158,14 +158,14 @@ def test_branches_lose_results_and_operands() -> None:
         return a
 
     for sign in (1, -1):
-        found = pruned(f, sign * ef.ones(3), ef.zeros(4))
-        assert len(loop_of(found).inputs) == 3  # the predicate, x, the 2
-        assert {"exp", "while_loop"}.isdisjoint(ops(found))
-    found = pruned(
+        graph = pruned(f, sign * ef.ones(3), ef.zeros(4))
+        assert len(loop_of(graph).inputs) == 3  # the predicate, x, the 2
+        assert {"exp", "while_loop"}.isdisjoint(ops(graph))
+    graph = pruned(
         lambda i, x: ef.switch(i, [lambda: (x, x * 2), lambda: (-x, ef.sin(x))])[0],
         ef.tensor(1), ef.ones(3),
     )  # fmt: skip
-    assert ops(found) == ["switch", "negative"]
+    assert ops(graph) == ["switch", "negative"]
 
 
 def test_in_each_other() -> None:
@@ -179,8 +179,8 @@ def test_in_each_other() -> None:
 
         return ef.scan(outer, (ef.tensor(0.0), ef.tensor(1.0)), xs)[1][0]
 
-    found = pruned(f, X)
-    assert ("sin" in ops(found), "multiply" in ops(found)) == (False, False)
+    graph = pruned(f, X)
+    assert ("sin" in ops(graph), "multiply" in ops(graph)) == (False, False)
 
 
 def test_what_tells_a_size_stays() -> None:
@@ -231,8 +231,8 @@ def test_locals_are_found_after_others_went() -> None:
 
     f(ef.tensor(3.0))
     graph = f.graph(ef.tensor(3.0))
-    found = graph.run([f.value("b"), f.value("c")], {graph.inputs[0]: ef.tensor(3.0)})
-    assert list(map(float, found)) == [5.0, 10.0]
+    values = graph.run([f.value("b"), f.value("c")], {graph.inputs[0]: ef.tensor(3.0)})
+    assert list(map(float, values)) == [5.0, 10.0]
     with pytest.raises(TraceError, match="no value of its own for 'a'"):
         f.value("a")
 
@@ -260,8 +260,8 @@ def test_gradients_keep_every_bit(last: bool) -> None:
     graph = traced(ef.value_and_grad(loss, wrt=layer.trainable), x)
     expected = graph.run(graph.outputs, {graph.inputs[0]: x})
     made, _ = optimise(graph)
-    found = made.run(made.outputs, {made.inputs[0]: x})
-    for a, b in zip(found, expected, strict=True):
+    results = made.run(made.outputs, {made.inputs[0]: x})
+    for a, b in zip(results, expected, strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
     forward = next(n for n in made.nodes if n.op == "scan")
     rows = len(forward.outputs) - forward.attrs["carry"]

@@ -169,10 +169,10 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 
 def texts(name: str) -> dict[str, str]:
     graph = GRAPHS[name]()
-    found = {f"{name}.txt": f"{graph}\n"}
+    files = {f"{name}.txt": f"{graph}\n"}
     if name == "mlp_step":
-        found[f"{name}.dot.txt"] = f"{graph.to_dot()}\n"
-    return found
+        files[f"{name}.dot.txt"] = f"{graph.to_dot()}\n"
+    return files
 
 
 @pytest.mark.parametrize("name", GRAPHS)

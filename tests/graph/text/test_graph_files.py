@@ -74,8 +74,8 @@ def test_every_dtype(dtype: str, shape: tuple[int, ...]) -> None:
     value = (np.arange(np.prod(shape)) % 2).astype(DTYPES[dtype].dtype).reshape(shape)
     for order in (value, np.asfortranarray(value)):
         made.add_node("constant", (), (), {"value": ef.tensor(order)})
-    found = from_file_bytes(to_bytes(made))
-    for node in found.nodes:
+    graph = from_file_bytes(to_bytes(made))
+    for node in graph.nodes:
         again = node.attrs["value"]
         assert again.dtype is DTYPES[dtype]
         assert again.shape == shape

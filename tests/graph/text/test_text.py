@@ -125,10 +125,12 @@ def test_arrays_keep_every_bit(tensor: ef.Tensor) -> None:
     ],
 )
 def test_literals(value: Any, text: str) -> None:
-    found = Printer(strict=True).literal(value, "")
-    assert found.startswith(text) if "$a" in text else found == text
+    literal = Printer(strict=True).literal(value, "")
+    assert literal.startswith(text) if "$a" in text else literal == text
     if isinstance(value, (str, tuple, float)):
-        assert same(_attribute(found), type(value)(value) if type(value) is not np.float64 else 0.5)
+        assert same(
+            _attribute(literal), type(value)(value) if type(value) is not np.float64 else 0.5
+        )
 
 
 def test_short_names_of_dtypes_are_ours() -> None:

@@ -30,21 +30,21 @@ def test_rows_are_added_in_their_order(dtype: str, shape: Any, rest: Any) -> Non
     whole = (70, *rest)
     for key in (("array",), ("array", *[":"] * len(rest))):
         for given in (value, np.asfortranarray(value)):
-            found = cpu.index_scatter(given, ids, key=key, shape=whole)
+            sums = cpu.index_scatter(given, ids, key=key, shape=whole)
             expected = portable.index_scatter(np, given, ids, key=key, shape=whole)
-            assert found.dtype == expected.dtype
-            assert found.shape == expected.shape
-            assert found.tobytes() == expected.tobytes()
-            assert found.flags.c_contiguous
+            assert sums.dtype == expected.dtype
+            assert sums.shape == expected.shape
+            assert sums.tobytes() == expected.tobytes()
+            assert sums.flags.c_contiguous
 
 
 def test_other_keys_are_those_of_the_portable_kernel() -> None:
     rng = np.random.default_rng(0)
     value = rng.normal(size=(150, 200)).astype("f4")
     ids = rng.integers(0, 9, 200)
-    found = cpu.index_scatter(value, ids, key=(":", "array"), shape=(150, 9))
+    sums = cpu.index_scatter(value, ids, key=(":", "array"), shape=(150, 9))
     expected = portable.index_scatter(np, value, ids, key=(":", "array"), shape=(150, 9))
-    assert np.array_equal(found, expected)
+    assert np.array_equal(sums, expected)
     single = np.float32(2.5)
     broad = cpu.index_scatter(np.asarray(single), ids, key=("array",), shape=(9,))
     assert broad.sum() == 500

@@ -156,14 +156,14 @@ class CheckedArray:
             raise AttributeError(name)
         if name not in SIGNATURES["methods"]:
             raise LacksAttributeError(f"cupy.ndarray has no {name}")
-        found = getattr(self.inner, name)
-        if not callable(found):
-            return wrap(found)
+        attribute = getattr(self.inner, name)
+        if not callable(attribute):
+            return wrap(attribute)
         parameters = SIGNATURES["methods"][name]
 
         def method(*args: Any, **kwargs: Any) -> Any:
             bound(f"ndarray.{name}", parameters, args, kwargs)
-            return call(found, *args, **kwargs)
+            return call(attribute, *args, **kwargs)
 
         return method
 

@@ -254,16 +254,16 @@ class Driver:
         return _Pointer(_Pooled(self, memory), 0)
 
     def alloc_pinned_memory(self, size: int) -> _Pinned:
-        found = next((m for m in self._pinned if m.size >= size), None)
-        if found is None:
-            found = Memory(None, 0, -self._next, size)
+        memory = next((m for m in self._pinned if m.size >= size), None)
+        if memory is None:
+            memory = Memory(None, 0, -self._next, size)
         else:
-            self._pinned.remove(found)
-            if not found._read <= self.host:
+            self._pinned.remove(memory)
+            if not memory._read <= self.host:
                 raise RaceError("pinned memory is taken again while a copy may still read it")
         made = _Pinned(size)
-        made.memory = found
-        weakref.finalize(made, self._pinned.append, found).atexit = False
+        made.memory = memory
+        weakref.finalize(made, self._pinned.append, memory).atexit = False
         return made
 
     def note(self, root: np.ndarray[Any, Any], memory: Memory, keep: Any) -> None:

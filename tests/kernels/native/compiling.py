@@ -109,8 +109,8 @@ class FloatState:
 
 def run(loops: Loops, *arrays: Any, target: Any = None) -> tuple[Any, ...]:
     """The outputs of loops compiled for a target."""
-    found = compiled(loops, target)(*arrays)
-    return found if isinstance(found, tuple) else (found,)
+    outputs = compiled(loops, target)(*arrays)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def shared(function: np.ufunc, given: Sequence[Any], threads: int) -> Any:

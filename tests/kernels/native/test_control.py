@@ -139,19 +139,19 @@ def test_the_next_call_is_whole() -> None:
 def test_only_the_thread_that_was_asked_is_ended() -> None:
     region, x = _region(_once()), _data(_SIZE)
     expected = _region(None).ufunc(x)
-    found: list[Any] = []
+    observations: list[Any] = []
 
     def other() -> None:
-        found.append(_run(region, x))
+        observations.append(_run(region, x))
         region.control.end()  # the flag of another thread
-        found.append(region.control.memory[FLAG])
+        observations.append(region.control.memory[FLAG])
 
     _run(region, x)
     thread = threading.Thread(target=other)
     thread.start()
     thread.join()
-    assert np.array_equal(found[0], expected)
-    assert found[1]
+    assert np.array_equal(observations[0], expected)
+    assert observations[1]
     with pytest.raises(_EndedError):
         region.control.end()
 

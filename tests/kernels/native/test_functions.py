@@ -82,18 +82,18 @@ def _check_f32(name: str, step: int) -> None:
     symmetric = name in _ODD or name in _EVEN
     for x in _chunks(step, 2**31 if symmetric else 2**32):
         with np.errstate(all="ignore"):
-            found, exact = ufunc(x), reference(x.astype(np.float64))
+            values, exact = ufunc(x), reference(x.astype(np.float64))
             nearest = exact.astype(np.float32)
         if symmetric:
-            assert same(ufunc(-x), -found if name in _ODD else found)
-        differs = found.view(np.uint32) != nearest.view(np.uint32)
-        x, found, exact, nearest = (each[differs] for each in (x, found, exact, nearest))
-        assert np.array_equal(np.isnan(found), np.isnan(exact))
-        assert np.array_equal(np.isinf(found), np.isinf(nearest))
+            assert same(ufunc(-x), -values if name in _ODD else values)
+        differs = values.view(np.uint32) != nearest.view(np.uint32)
+        x, values, exact, nearest = (each[differs] for each in (x, values, exact, nearest))
+        assert np.array_equal(np.isnan(values), np.isnan(exact))
+        assert np.array_equal(np.isinf(values), np.isinf(nearest))
         finite = np.isfinite(nearest)
         sizes = np.minimum(np.abs(nearest[finite]), _BEFORE_LARGEST)
         unit = np.spacing(sizes).astype(np.float64)
-        error = np.abs(found[finite].astype(np.float64) - exact[finite]) / unit
+        error = np.abs(values[finite].astype(np.float64) - exact[finite]) / unit
         worst = int(np.argmax(error)) if error.size else -1
         assert worst < 0 or error[worst] <= _LIMIT_OF_SINGLE.get(name, 2.0), (
             name,
@@ -131,9 +131,9 @@ def _points(name: str, count: int) -> Array:
 
 def _check_f64(name: str, count: int) -> None:
     x = _points(name, count)
-    found = native_ufunc(name, "f64")(x)
+    values = native_ufunc(name, "f64")(x)
     with mp.workprec(140):
-        for at, y in zip(x.tolist(), found.tolist(), strict=True):
+        for at, y in zip(x.tolist(), values.tolist(), strict=True):
             exact = _EXACT[name](mp.mpf(at)) if at or name not in ("log", "log2") else -mp.inf
             nearest = float(exact)
             if math.isinf(nearest) or math.isinf(y):
@@ -181,10 +181,10 @@ def test_special_values(
     dtype = np.float32 if kind == "f32" else np.float64
     with np.errstate(all="ignore"):
         given, wanted = np.array([*x, math.nan], dtype), np.array([*expected, math.nan], dtype)
-    found = native_ufunc(name, kind, target=target)(given)
-    assert np.array_equal(found, wanted, equal_nan=True)
+    values = native_ufunc(name, kind, target=target)(given)
+    assert np.array_equal(values, wanted, equal_nan=True)
     assert (
-        np.array_equal(np.signbit(found[:-1]), np.signbit(wanted[:-1]))
+        np.array_equal(np.signbit(values[:-1]), np.signbit(wanted[:-1]))
         or np.isnan(wanted[:-1]).any()
     )
 
@@ -200,11 +200,11 @@ def test_what_is_even_or_odd(kind: Any) -> None:
 
 def test_powers_of_special_values() -> None:
     x = np.array([0, -0.0, 1, -1, 2, -2, _INF, -_INF, math.nan, 0.5, -0.5, 3, 1e-40], np.float32)
-    found = native_ufunc("pow", "f32", "f32")(x[:, None], x)
+    powers = native_ufunc("pow", "f32", "f32")(x[:, None], x)
     with np.errstate(all="ignore"):
         expected = np.power(x[:, None].astype(np.float64), x.astype(np.float64)).astype(np.float32)
-    assert np.array_equal(found, expected, equal_nan=True)
-    signs = np.isnan(expected) | (np.signbit(found) == np.signbit(expected))
+    assert np.array_equal(powers, expected, equal_nan=True)
+    signs = np.isnan(expected) | (np.signbit(powers) == np.signbit(expected))
     assert signs.all()
 
 
@@ -224,9 +224,9 @@ def test_powers() -> None:
 def test_gelu_by_erf(kind: Any, dtype: Any, order: int) -> None:
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(-12, 8, 150), rng.uniform(-1e-3, 1e-3, 50)]).astype(dtype)
-    found = native_ufunc("gelu", kind, approximate="none", order=order)(x)
+    values = native_ufunc("gelu", kind, approximate="none", order=order)(x)
     with mp.workprec(140):
-        for at, y in zip(x.tolist(), found.tolist(), strict=True):
+        for at, y in zip(x.tolist(), values.tolist(), strict=True):
             z = mp.mpf(at)
             below = mp.erfc(-z / mp.sqrt(2)) / 2
             slope = z * mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi)
@@ -254,16 +254,16 @@ def test_of_two_numbers(name: str, reference: Any) -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(2, 5000)) * 10.0 ** rng.integers(-30, 30, (2, 5000))).astype("f4")
     x, y = np.concatenate([x, np.repeat(_AXIS, 14)]), np.concatenate([y, np.tile(_AXIS, 14)])
-    found = native_ufunc(name, "f32", "f32")(x, y)
+    values = native_ufunc(name, "f32", "f32")(x, y)
     with np.errstate(all="ignore"):
         exact = reference(x.astype(np.float64), y.astype(np.float64))
         nearest = exact.astype(np.float32)
-    assert np.array_equal(np.isnan(found), np.isnan(exact))
+    assert np.array_equal(np.isnan(values), np.isnan(exact))
     finite = np.isfinite(nearest)
-    assert np.array_equal(found[~finite], nearest[~finite], equal_nan=True)
+    assert np.array_equal(values[~finite], nearest[~finite], equal_nan=True)
     unit = np.spacing(np.abs(nearest[finite])).astype(np.float64)
-    assert (np.abs(found[finite] - exact[finite]) <= 0.51 * unit).all()
-    assert np.array_equal(np.signbit(found[finite]), np.signbit(nearest[finite]))
+    assert (np.abs(values[finite] - exact[finite]) <= 0.51 * unit).all()
+    assert np.array_equal(np.signbit(values[finite]), np.signbit(nearest[finite]))
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,8 @@ def test_what_only_chooses_is_that_of_numpy(name: str, arguments: int) -> None:
     portable: dict[str, Any] = {"clip_min": np.maximum, "clip_max": np.minimum}
     x, *others = (np.roll(np.tile(_AXIS, 9), k * k) for k in range(arguments))
     expected = portable.get(name, getattr(np, name, None))(x, *others)
-    found = native_ufunc(name, *["f32"] * arguments)(x, *others)
-    assert np.array_equal(found, expected, equal_nan=found.dtype.kind == "f")
+    values = native_ufunc(name, *["f32"] * arguments)(x, *others)
+    assert np.array_equal(values, expected, equal_nan=values.dtype.kind == "f")
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", np.float32), ("f64", np.float64)])
@@ -289,5 +289,5 @@ def test_powers_of_two_are_exact(kind: Any, dtype: Any) -> None:
     held = np.isfinite(x) & (x > 0)
     assert np.array_equal(native_ufunc("log2", kind)(x[held]), k[held])
     ends = np.array([0.0, -0.0, -1.0, _INF, math.nan], dtype)
-    found = native_ufunc("log2", kind)(ends)
-    assert np.array_equal(found, [-_INF, -_INF, math.nan, _INF, math.nan], equal_nan=True)
+    logarithms = native_ufunc("log2", kind)(ends)
+    assert np.array_equal(logarithms, [-_INF, -_INF, math.nan, _INF, math.nan], equal_nan=True)

@@ -159,13 +159,13 @@ def test_layer_norm_takes_three_passes_and_no_memory() -> None:
         rng.normal(size=(20, 333)).astype(np.float32),
         rng.normal(size=333).astype(np.float32),
     )
-    found = region(x, scale, np.float32(1e-5))
+    output = region(x, scale, np.float32(1e-5))
     wide = x.astype(np.float64)
     centred = wide - wide.mean(1, keepdims=True)
     exact = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5) * scale
-    assert np.abs(found - exact).max() < 2e-6
+    assert np.abs(output - exact).max() < 2e-6
     for given in layouts(x).values():
-        assert same(region(given, scale, np.float32(1e-5)), found)
+        assert same(region(given, scale, np.float32(1e-5)), output)
 
 
 def test_what_takes_long_is_computed_once() -> None:
@@ -236,15 +236,15 @@ def test_many_threads_in_one_region() -> None:
     region = NativeRegion(fuse("chain", [_ROW, _ROW], _CHAIN, [21]))
     arrays = [elements(rng, "f32", (5000,)) for _ in range(8)]
     expected = [region(x, x) for x in arrays]
-    found: list[Any] = [None] * 8
+    results: list[Any] = [None] * 8
 
     def call(i: int) -> None:
         for _ in range(20):
-            found[i] = shared(region.ufunc, [arrays[i]] * 2, 2)
+            results[i] = shared(region.ufunc, [arrays[i]] * 2, 2)
 
     threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert all(same(x, y) for x, y in zip(found, expected, strict=True))
+    assert all(same(x, y) for x, y in zip(results, expected, strict=True))

@@ -52,9 +52,9 @@ def test_fma_rounds_once() -> None:
     ],
 )
 def test_fma_of_zeros_and_infinities(operands: tuple[float, ...], expected: float) -> None:
-    (found,) = _apply("fma", ["f64"] * 3, [[x] for x in operands])
-    assert np.array_equal(found, expected, equal_nan=True)
-    assert np.isnan(expected) or np.signbit(found) == np.signbit(expected)
+    (result,) = _apply("fma", ["f64"] * 3, [[x] for x in operands])
+    assert np.array_equal(result, expected, equal_nan=True)
+    assert np.isnan(expected) or np.signbit(result) == np.signbit(expected)
 
 
 def test_extremes_order_zeros_and_keep_nan() -> None:
@@ -69,8 +69,8 @@ def test_extremes_order_zeros_and_keep_nan() -> None:
 
 def test_conversions_to_integers_saturate() -> None:
     x = [math.nan, math.inf, -math.inf, 3e9, -3e9, -1.9, 1.9]
-    found = _apply("convert", ["f32"], [x], kind="i32")
-    assert found.tolist() == [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), -1, 1]
+    integers = _apply("convert", ["f32"], [x], kind="i32")
+    assert integers.tolist() == [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), -1, 1]
     assert _apply("convert", ["i64"], [[2**32 + 5]], kind="i32").tolist() == [5]
 
 

@@ -49,8 +49,8 @@ def test_it_runs_all_sets_in_place() -> None:
     where = [w.ctypes.data for w in held.weights]
     assert held.run() == 1
     assert [w.ctypes.data for w in held.weights] == where
-    for found, expected in zip(held.weights, wanted, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for weight, expected in zip(held.weights, wanted, strict=True):
+        np.testing.assert_array_equal(weight, expected)
 
 
 def _strided(held: Held) -> None:
@@ -101,8 +101,8 @@ def test_what_is_otherwise_is_left_alone(change: Callable[[Held], None]) -> None
     change(held)
     before = [w.copy() for w in held.weights]
     assert held.run() == 0
-    for found, expected in zip(held.weights, before, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for weight, expected in zip(held.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, expected)
 
 
 def test_it_writes_into_nothing_that_others_have() -> None:

@@ -69,8 +69,8 @@ def test_numbers_are_rounded_to_even(kind: Any) -> None:
     for target in TARGETS:
         assert _same_low(NativeRegion(_cast("f32", kind), target=target)(x), expected)
     few = slice(None, None, 1009)
-    (found,) = interpret(_cast("f32", kind), [x[few]])
-    assert _same_low(found, expected[few])
+    (numbers,) = interpret(_cast("f32", kind), [x[few]])
+    assert _same_low(numbers, expected[few])
 
 
 def test_casts_of_float16_that_eager_code_calls() -> None:
@@ -82,9 +82,9 @@ def test_casts_of_float16_that_eager_code_calls() -> None:
         for name in ("float32", "float64", *names):
             wanted = {"f16": "float16", "bf16": "bfloat16"}.get(name, name)
             finite = given[np.isfinite(given)].reshape(2, -1)[:, ::-1]
-            found = cast(finite, dtype=DTYPES[wanted])
-            assert np.array_equal(found, finite.astype(DTYPES[wanted].dtype))
-            assert found.dtype == DTYPES[wanted].dtype
+            result = cast(finite, dtype=DTYPES[wanted])
+            assert np.array_equal(result, finite.astype(DTYPES[wanted].dtype))
+            assert result.dtype == DTYPES[wanted].dtype
             assert isinstance(cast(np.asarray(finite[0, 0]), dtype=DTYPES[wanted]), np.ndarray)
     assert same(half_cast("widen")(x), x.astype(np.float32))
     assert _same_low(half_cast("narrow")(x.astype(np.float32)), x)
@@ -116,12 +116,12 @@ def test_a_region_rounds_after_each_op(kind: Any, inner: bool) -> None:
             square = native_ufunc("multiply", "f32", "f32")(*f32).astype(dtype)
             total = native_ufunc("add", "f32", "f32")(square.astype("f4"), f32[0]).astype(dtype)
             made = native_ufunc("tanh", "f32")(total.astype("f4")).astype(dtype)
-        found = region(x, y)
-        assert _same_low(found[0], made)
-        assert np.array_equal(found[1], total.astype("f4") < made.astype("f4"))
+        results = region(x, y)
+        assert _same_low(results[0], made)
+        assert np.array_equal(results[1], total.astype("f4") < made.astype("f4"))
         if inner:
             summed = native_ufunc("sum", "f32")(made.astype("f4")).astype(dtype)
-            assert _same_low(found[2], summed)
+            assert _same_low(results[2], summed)
         places = (np.zeros(shape, dtype)[:, ::-1], *[None] * (len(outputs) - 1))
         again = region.function(x, y, out=places)
         assert _same_low(np.ascontiguousarray(places[0]), made)

@@ -51,10 +51,10 @@ def test_activations(name: str, attrs: dict[str, Any]) -> None:
     x = np.concatenate([np.linspace(-30, 30, 4001), [0.0, -0.0, 1e-30, 1e4, -1e4]])
     exact = _portable(name, "float64")(x, **attrs)
     for dtype, unit in (("float32", 2**-23), ("float64", 2**-52)):
-        found = _native(name, dtype)(x.astype(dtype), **attrs)
+        values = _native(name, dtype)(x.astype(dtype), **attrs)
         # the inputs are rounded, too; far below 0 differences have few significant digits
-        close = np.abs(found - exact) <= 32 * unit * np.maximum(np.abs(exact), 1.0)
-        assert np.all(close), (dtype, x[~close][:3], found[~close][:3], exact[~close][:3])
+        close = np.abs(values - exact) <= 32 * unit * np.maximum(np.abs(exact), 1.0)
+        assert np.all(close), (dtype, x[~close][:3], values[~close][:3], exact[~close][:3])
 
 
 @pytest.mark.parametrize("axis", [(1,), (0,), (0, 2), (0, 1, 2)])
@@ -63,8 +63,8 @@ def test_standardize(axis: tuple[int, ...]) -> None:
     wide = x.astype(np.float64)
     mean, var = wide.mean(axis, keepdims=True), wide.var(axis, keepdims=True)
     exact = ((wide - mean) / np.sqrt(var + 1e-5), mean, var)
-    found = _native("standardize", "float32")(x, axis=axis, eps=1e-5, least=0)
-    for a, b in zip(found, exact, strict=True):
+    results = _native("standardize", "float32")(x, axis=axis, eps=1e-5, least=0)
+    for a, b in zip(results, exact, strict=True):
         assert a.shape == b.shape
         assert np.allclose(a, b, rtol=2e-6, atol=2e-6)
     with pytest.raises(ValueError, match="too few values"):

@@ -86,13 +86,13 @@ def test_neither_vectors_nor_threads_matter(name: str, kind: Any) -> None:
             assert all(same(x, y) for x, y in zip(function(*given), expected, strict=True))
         if count == 5:
             rows = [np.broadcast_to(x, (count,)) for x in given]
-            found = interpret(loops, rows)
-            assert all(same(x, y) for x, y in zip(found, expected, strict=True))
+            draws = interpret(loops, rows)
+            assert all(same(x, y) for x, y in zip(draws, expected, strict=True))
     given = _blocks(3001)
     expected = functions[0](*given)
     for threads in (2, 4):
-        found = shared(functions[0], given, threads)
-        assert all(same(x, y) for x, y in zip(found, expected, strict=True))
+        draws = shared(functions[0], given, threads)
+        assert all(same(x, y) for x, y in zip(draws, expected, strict=True))
 
 
 def test_a_shorter_draw_is_the_beginning_of_a_longer_one() -> None:

@@ -148,11 +148,11 @@ def test_flushing_of_subnormals_by_the_caller_changes_nothing(name: str) -> None
     flushing = before | 0x8040  # FTZ, DAZ
     state.write(flushing)
     try:
-        found = function(x)
+        result = function(x)
         after = state.read()
     finally:
         state.write(before)
-    assert same(found, expected)
+    assert same(result, expected)
     assert after == flushing
     if name == "sum":
         assert expected[0] != 0  # a subnormal number
@@ -166,11 +166,11 @@ def test_rounding_of_the_caller_changes_nothing_and_stays() -> None:
     upwards = before & ~0x6000 | 0x4000
     state.write(upwards)
     try:
-        found = native_ufunc("tanh", "f32")(x)
+        result = native_ufunc("tanh", "f32")(x)
         after = state.read()
     finally:
         state.write(before)
-    assert same(found, expected)
+    assert same(result, expected)
     assert after == upwards
 
 
@@ -262,8 +262,8 @@ def _check_random(seed: int) -> None:
         expected = interpret(loops, given)
         for target in TARGETS:
             for arrays in (given, [np.asfortranarray(x) for x in given]):
-                found = run(loops, *arrays, target=target)
-                for x, y in zip(found, expected, strict=True):
+                results = run(loops, *arrays, target=target)
+                for x, y in zip(results, expected, strict=True):
                     assert same(x, y), (seed, rows, length, target)
 
 
@@ -295,8 +295,8 @@ def test_arithmetic_is_that_of_numpy(name: str) -> None:
     with np.errstate(all="ignore"):
         expected = references[name]()
     inputs = OPS[name].inputs
-    found = native_ufunc(name, *["f32"] * inputs)(*(x, y)[:inputs])
-    assert np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f")
+    result = native_ufunc(name, *["f32"] * inputs)(*(x, y)[:inputs])
+    assert np.array_equal(result, expected, equal_nan=expected.dtype.kind == "f")
 
 
 @pytest.mark.parametrize("kind", FLOATS)

@@ -82,12 +82,12 @@ def test_kernels_are_written_for_all_targets_and_run(
     package = ShippedKernels((tmp_path / processors.file_of(best_target())).read_bytes())
     assert package.find("log_f32") is None
     for loops in _KERNELS:
-        found = package.find(loops.name)
-        assert found is not None
-        assert found[0] == loops.signature
-    found = package.find("exp_f32")
-    assert found is not None
-    assert ufunc_of(*found)(np.float32(0)) == 1
+        kernel = package.find(loops.name)
+        assert kernel is not None
+        assert kernel[0] == loops.signature
+    kernel = package.find("exp_f32")
+    assert kernel is not None
+    assert ufunc_of(*kernel)(np.float32(0)) == 1
 
 
 _ALONE = """
