@@ -17,12 +17,12 @@ PACKAGES = {
 
 def modules(packages: dict[str, Path] = PACKAGES) -> dict[str, Path]:
     """The file of each module, by its dotted name."""
-    found = {}
+    files = {}
     for package, folder in packages.items():
         for file in sorted(folder.rglob("*.py")):
             parts = [package, *file.relative_to(folder).with_suffix("").parts]
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
-    return found
+            files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return files
 
 
 def statements(body: Iterable[ast.AST]) -> Iterator[Any]:
@@ -38,17 +38,17 @@ def statements(body: Iterable[ast.AST]) -> Iterator[Any]:
 def imports(tree: ast.Module, module: str, known: Iterable[str]) -> set[str]:
     """The modules among ``known`` that ``module`` itself imports when loaded, parents aside."""
     known = set(known)
-    found = set()
+    targets = set()
     for node in _at_import(tree.body):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            targets |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: a relative import"
             base = str(node.module)
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
-                found.add(inner if inner in known else base)
-    return (found & known) - {module}
+                targets.add(inner if inner in known else base)
+    return (targets & known) - {module}
 
 
 def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -71,7 +71,7 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found = []
+    components = []
 
     def visit(node: str) -> None:
         index[node] = low[node] = len(index)
@@ -87,9 +87,9 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
             component = stack[at:]
             del stack[at:]
             if len(component) > 1:
-                found.append(sorted(component))
+                components.append(sorted(component))
 
     for node in sorted(graph):
         if node not in index:
             visit(node)
-    return found
+    return components

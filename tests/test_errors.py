@@ -232,12 +232,12 @@ def test_every_error_can_be_pickled(kind: type[errors.EagerflowError]) -> None:
 
 def test_every_class_is_a_builtin_as_well() -> None:
     for name in errors.__all__:
-        found = getattr(errors, name)
-        if isinstance(found, type) and issubclass(found, Warning):
+        member = getattr(errors, name)
+        if isinstance(member, type) and issubclass(member, Warning):
             continue
-        if isinstance(found, type) and found is not errors.EagerflowError:
-            assert issubclass(found, errors.EagerflowError)
-            others = [c for c in found.__mro__ if c.__module__ == "builtins"]
+        if isinstance(member, type) and member is not errors.EagerflowError:
+            assert issubclass(member, errors.EagerflowError)
+            others = [c for c in member.__mro__ if c.__module__ == "builtins"]
             assert any(c not in (Exception, BaseException, object) for c in others), name
 
 

@@ -73,19 +73,19 @@ def test_records_have_no_dictionary_and_a_kind_each() -> None:
 
 
 def test_steps_have_numbers_of_their_own() -> None:
-    found: list[int] = []
+    numbers: list[int] = []
 
     def take() -> None:
-        found.extend([events.next_step() for _ in range(1000)])
+        numbers.extend([events.next_step() for _ in range(1000)])
 
     threads = [threading.Thread(target=take) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(found)) == 4000
-    assert min(found) > 0
-    assert all(a < b for a, b in pairwise(found[:1000]) if a // 1000 == b // 1000)
+    assert len(set(numbers)) == 4000
+    assert min(numbers) > 0
+    assert all(a < b for a, b in pairwise(numbers[:1000]) if a // 1000 == b // 1000)
 
 
 # --- instruments ------------------------------------------------------------------------------

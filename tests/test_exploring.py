@@ -46,16 +46,16 @@ def test_what_a_slow_run_finds_is_an_explicit_example_of_every_later_run(tmp_pat
     def run(profile: str, *options: str) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:nbval", "-p", "tests.exploring"]
         environment = {**os.environ, "HYPOTHESIS_PROFILE": profile, "PYTHONPATH": str(ROOT)}
-        found = subprocess.run(
+        process = subprocess.run(
             [*command, *options, "-p", "no:cacheprovider", file], cwd=tmp_path, env=environment,
             text=True, capture_output=True, check=False,
         )  # fmt: skip
-        assert found.returncode == 1, found.stdout + found.stderr
-        return found.stdout
+        assert process.returncode == 1, process.stdout + process.stderr
+        return process.stdout
 
-    found = run("slow", "-n", "1")
-    assert f"kept as an explicit example of test_small in {file}" in found
-    assert "keep this as a test, by hand" in found
+    output = run("slow", "-n", "1")
+    assert f"kept as an explicit example of test_small in {file}" in output
+    assert "keep this as a test, by hand" in output
     kept = file.read_text()
     assert "from hypothesis import example, given, strategies as st\n" in kept
     assert "@example(x=7000, letters=[])\ndef test_small(limit: int," in kept

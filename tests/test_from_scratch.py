@@ -37,13 +37,13 @@ def mini() -> Any:
 
 def foreign(text: str) -> set[str]:
     """The packages that a file imports and that are neither NumPy nor the standard library."""
-    found = set()
+    packages = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            packages |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add("." if node.level else str(node.module).partition(".")[0])
-    return found - sys.stdlib_module_names - {"numpy"}
+            packages.add("." if node.level else str(node.module).partition(".")[0])
+    return packages - sys.stdlib_module_names - {"numpy"}
 
 
 def test_size() -> None:

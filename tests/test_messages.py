@@ -25,7 +25,7 @@ def vain(source: str, file: str = "test.py") -> list[str]:
         file: its path, which errors give with the line.
     """
     module, lines = ast.parse(source), source.splitlines()
-    found = []
+    messages = []
     for test in statements(module.body):
         if isinstance(test, ast.FunctionDef):
             for call, pattern in _patterns(test):
@@ -34,8 +34,8 @@ def vain(source: str, file: str = "test.py") -> list[str]:
                 for text, numbers in rows:
                     said = [f"{file} in {test.name}", *(lines[n - 1] for n in numbers)]
                     if any(re.search(text, line) for line in said):
-                        found.append(f"line {call.lineno}: {text!r}")
-    return found
+                        messages.append(f"line {call.lineno}: {text!r}")
+    return messages
 
 
 def _patterns(node: ast.AST) -> Iterator[tuple[ast.Call, ast.expr]]:

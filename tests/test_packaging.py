@@ -44,8 +44,8 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel built by pip."""
     folder = tmp_path_factory.mktemp("wheel")
     _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source, cwd=folder)
-    (found,) = folder.glob("*.whl")
-    return found
+    (file,) = folder.glob("*.whl")
+    return file
 
 
 def _venv(folder: Path) -> Path:
@@ -99,8 +99,8 @@ except ef.errors.SettingError as error:  # a processor without a target
     assert "AVX2 and FMA" in str(error)
 print(ef.exp(ef.zeros(2)), ef.softmax(ef.zeros(2)), ef.trace(lambda x: x * 2 + 1)(ef.zeros(2)))
 """
-    found = _run(installed / "python", "-W", "error", "-c", use, cwd=tmp_path)
-    assert found == "[1. 1.] [0.5 0.5] [1. 1.]\n"
+    output = _run(installed / "python", "-W", "error", "-c", use, cwd=tmp_path)
+    assert output == "[1. 1.] [0.5 0.5] [1. 1.]\n"
 
 
 def test_demo_names_its_extra(installed: Path, tmp_path: Path) -> None:
@@ -125,6 +125,6 @@ def test_editable_install(source: Path, tmp_path: Path) -> None:
     _run(programs / "python", "-m", "pip", "install", "-q", "-e", source, cwd=tmp_path)
     where = "import eagerflow, eagerflow_kernels as k, eagerflow_widgets as w; "
     where += "print(eagerflow.__file__, k.__file__, w.__file__)"
-    found = _run(programs / "python", "-c", where, cwd=tmp_path).split()
-    assert [Path(f).is_relative_to(source) for f in found] == [True] * 3
+    files = _run(programs / "python", "-c", where, cwd=tmp_path).split()
+    assert [Path(f).is_relative_to(source) for f in files] == [True] * 3
     assert "eagerflow 0." in _run(programs / "eagerflow", "info", cwd=tmp_path)

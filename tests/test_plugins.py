@@ -392,10 +392,10 @@ def test_the_table_of_ops_on_kinds_of_an_installed_package_and_of_a_cell(
     """Values, traced values and gradients of all cases, for kinds of a package and of a cell."""
     install(python, "sundial", SUNDIAL, tmp_path)
     *_, line = run(python, "-c", dedent(TABLE), dedent(CELL), cwd=tmp_path).splitlines()
-    found = json.loads(line)
-    assert found["installed"]
-    assert {"sundial:0", "sundial:1", "hourglass:0", "hourglass:1"} <= {*found["devices"]}
-    assert min(found["cases"]) > 300
+    report = json.loads(line)
+    assert report["installed"]
+    assert {"sundial:0", "sundial:1", "hourglass:0", "hourglass:1"} <= {*report["devices"]}
+    assert min(report["cases"]) > 300
 
 
 def test_places_that_are_no_texts_are_passed_by(

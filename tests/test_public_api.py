@@ -60,10 +60,10 @@ CONSTANTS = {"e", "inf", "nan", "newaxis", "pi", "__array_api_version__", "__ver
 
 def lookup(name: str) -> object:
     """The object of a dotted name under ``ef``."""
-    found: object = ef
+    member: object = ef
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        member = getattr(member, part)
+    return member
 
 
 #: modules with public names, besides ``ef`` itself
@@ -76,14 +76,14 @@ SPACES = (
 
 def public() -> dict[str, object]:
     """Every public function and class, by its dotted name under ``ef``."""
-    found = {n: getattr(ef, n) for n in dir(ef) if not n.startswith("_")}
+    members = {n: getattr(ef, n) for n in dir(ef) if not n.startswith("_")}
     for module in SPACES:
         space = lookup(module)
         names = getattr(space, "__all__", None) or [n for n in vars(space) if n[0] != "_"]
-        found |= {f"{module}.{name}": getattr(space, name) for name in names}
+        members |= {f"{module}.{name}": getattr(space, name) for name in names}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in members.items()
         if callable(value) and not isinstance(value, types.ModuleType) and value is not Any
     }
 

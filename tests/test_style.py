@@ -51,11 +51,11 @@ def _of(file: Path) -> _File:
 
 @cache
 def _classes() -> dict[str, list[_Class]]:
-    found = defaultdict(list)
+    classes = defaultdict(list)
     for module, file in FILES.items():
         for name, bases, decorators in _of(file).classes:
-            found[name].append(_Class(module, bases, decorators))
-    return found
+            classes[name].append(_Class(module, bases, decorators))
+    return classes
 
 
 def _names(nodes: list[ast.expr]) -> set[str]:
@@ -67,7 +67,7 @@ def _names(nodes: list[ast.expr]) -> set[str]:
 def _overlong(name: str, text: str, nodes: Sequence[Any]) -> list[str]:
     """Messages about a file and functions in it that are longer than allowed."""
     lines = len(text.splitlines())
-    found = [f"{name}: {lines} lines"] if lines > FILE_LINES else []
+    messages = [f"{name}: {lines} lines"] if lines > FILE_LINES else []
     for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
@@ -76,8 +76,8 @@ def _overlong(name: str, text: str, nodes: Sequence[Any]) -> list[str]:
                 len(doc.splitlines()) if doc else 0
             )  # documentation may be as long as it needs
             if length > FUNCTION_LINES:
-                found.append(f"{name}: {node.name} has {length} lines")
-    return found
+                messages.append(f"{name}: {node.name} has {length} lines")
+    return messages
 
 
 def test_size() -> None:

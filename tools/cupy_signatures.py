@@ -29,12 +29,12 @@ def parameters(function: Any) -> list[str] | None:
     Compiled functions and methods have them in the first line of their documentation.
     """
     try:
-        found = inspect.signature(function)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return _documented(function)
     texts = []
     keyword_only = False
-    for one in found.parameters.values():
+    for one in signature.parameters.values():
         if one.name == "self":
             continue
         if one.kind is one.VAR_POSITIONAL:
@@ -72,15 +72,15 @@ def signatures(cupy: ModuleType) -> dict[str, Any]:
         for part in filter(None, space.split(".")):
             module = getattr(module, part)
         for name in sorted(n for n in dir(module) if not n.startswith("_")):
-            found = getattr(module, name)
+            member = getattr(module, name)
             full = f"{space}.{name}" if space else name
-            if isinstance(found, cupy.ufunc):
-                types = [loop for loop in found.types if LEFT_OUT not in loop]
-                ufuncs[full] = {"in": found.nin, "types": types}
-            elif isinstance(found, type) or not callable(found):
+            if isinstance(member, cupy.ufunc):
+                types = [loop for loop in member.types if LEFT_OUT not in loop]
+                ufuncs[full] = {"in": member.nin, "types": types}
+            elif isinstance(member, type) or not callable(member):
                 values.append(full)
-            elif not isinstance(found, ModuleType):
-                functions[full] = parameters(found)
+            elif not isinstance(member, ModuleType):
+                functions[full] = parameters(member)
     methods = {
         name: parameters(getattr(cupy.ndarray, name)) if callable(getattr(cupy.ndarray, name))
         else None

@@ -33,10 +33,13 @@ def minimax(f: Function, weight: Function, low: float, high: float, degree: int)
         solution = mp.lu_solve(mp.matrix(rows), mp.matrix([f(x) for x in points]))
         coefficients = list(solution)[:-1]
         error = partial(_error, coefficients, f, weight)
-        found = _extremes(error, low, high, count)
-        if found is None or max(abs(a - b) for a, b in zip(found, points, strict=True)) < 1e-12:
+        extremes = _extremes(error, low, high, count)
+        if (
+            extremes is None
+            or max(abs(a - b) for a, b in zip(extremes, points, strict=True)) < 1e-12
+        ):
             break
-        points = found
+        points = extremes
     return coefficients
 
 

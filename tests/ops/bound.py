@@ -73,7 +73,7 @@ CASE_OPS = [name for name in OPS if name not in ELSEWHERE]
 @functools.cache
 def cases_by_op() -> dict[str, list[OpCase]]:
     """Cases by op: those whose run executes the op, with those named after the op first."""
-    found: dict[str, list[OpCase]] = {}
+    cases: dict[str, list[OpCase]] = {}
     for case in ALL_CASES:
         seen: set[str] = set()
         for dtype in one_of_each_kind(case):
@@ -83,5 +83,5 @@ def cases_by_op() -> dict[str, list[OpCase]]:
             seen |= names
         for name in seen:
             front = name in case.covers()
-            found.setdefault(name, []).insert(0 if front else len(found.get(name, [])), case)
-    return found
+            cases.setdefault(name, []).insert(0 if front else len(cases.get(name, [])), case)
+    return cases

@@ -32,8 +32,8 @@ def gradient(
             moved = list(leaves)
             for i, x in zip(places, point, strict=True):
                 moved[i] = x
-            found = tree.leaves(function(*tree.unflatten(treedef, moved), **kwargs))
-            return [y for y in found if isinstance(y, Tensor) and y.dtype.is_inexact]
+            outputs = tree.leaves(function(*tree.unflatten(treedef, moved), **kwargs))
+            return [y for y in outputs if isinstance(y, Tensor) and y.dtype.is_inexact]
 
         def slopes(*point: Any) -> Any:
             return _pulled(results, point)[1]
@@ -48,10 +48,10 @@ def _places(args: Sequence[Any], wrt: Sequence[int]) -> list[int]:
     """Indices of the floating tensors of the arguments ``wrt`` among the leaves of all."""
     places, start = [], 0
     for i, arg in enumerate(args):
-        found = tree.leaves(arg)
+        leaves = tree.leaves(arg)
         if i in wrt:
-            places += [start + k for k, x in enumerate(found) if _is_floating(x)]
-        start += len(found)
+            places += [start + k for k, x in enumerate(leaves) if _is_floating(x)]
+        start += len(leaves)
     return places
 
 

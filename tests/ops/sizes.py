@@ -70,9 +70,9 @@ def calls_of(case: OpCase, dtype: str) -> Calls:
     function = function_of(case)
     layout = next(x for x in ("matrix", "vector", *case.layouts) if x in case.layouts)
     shapes = _SHAPES[len(LAYOUTS[layout][0])]
-    found = list(_sampled(case, dtype, shapes))
-    first = found[0]
-    kept = [first, *(_keeping(first, args) for args in found[1:])]
+    samples = list(_sampled(case, dtype, shapes))
+    first = samples[0]
+    kept = [first, *(_keeping(first, args) for args in samples[1:])]
     if all(_shapes(args) == _shapes(first) for args in kept) or not _works(function, case, kept[1]):
         kept = [first, *_resized(function, case, first)]
     second = kept[1] if len(kept) > 1 else None
@@ -111,10 +111,10 @@ def _sampled(case: OpCase, dtype: str, shapes: Sequence[tuple[int, ...]]) -> Ite
 
 
 def _marked(shape: tuple[int, ...]) -> tuple[int, ...]:
-    found = [Size(n) for n in shape]
-    for axis, size in enumerate(found):
+    sizes = [Size(n) for n in shape]
+    for axis, size in enumerate(sizes):
         size.axis = axis
-    return tuple(found)
+    return tuple(sizes)
 
 
 def _keeping(first: Arguments, args: Arguments) -> Arguments:

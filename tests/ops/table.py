@@ -160,12 +160,12 @@ def rules_checked():
 
 def function_of(case: OpCase) -> Callable[..., Any]:
     """The public function that a case names."""
-    found: Any = ef
+    function: Any = ef
     for part in case.name.split("."):
-        found = getattr(found, part)
+        function = getattr(function, part)
     if case.seed is None:
-        return found
-    seed, draws = case.seed, found
+        return function
+    seed, draws = case.seed, function
     return lambda *args, **kwargs: draws(*args, generator=ef.random.Generator(seed), **kwargs)
 
 
@@ -296,9 +296,9 @@ def _check_result(case: OpCase, got: Any, want: Any) -> None:
 
 def flatten_arrays(args: Sequence[Any]) -> list[Any]:
     """The NumPy arrays among arguments."""
-    found: list[Any] = []
-    map_arrays(lambda a: found.append(a), list(args))
-    return found
+    arrays: list[Any] = []
+    map_arrays(lambda a: arrays.append(a), list(args))
+    return arrays
 
 
 def _compare(case: OpCase, got: Any, want: Any) -> None:

@@ -153,8 +153,8 @@ def test_comparing(traced: bool) -> None:
         reflected = b"a" == x  # noqa: SIM300 - the reflected comparison is under test
         return x == b"a", x != [b"a", b"bc"], reflected, x == x[::-1]
 
-    found = (ef.trace(compared) if traced else compared)(WORDS)
-    assert [x.tolist() for x in found] == [
+    comparisons = (ef.trace(compared) if traced else compared)(WORDS)
+    assert [x.tolist() for x in comparisons] == [
         [True, False], [False, True], [True, False], [False, False],
     ]  # fmt: skip
     for wrong in (lambda: WORDS == 1, lambda: WORDS == "a", lambda: WORDS != "a"):

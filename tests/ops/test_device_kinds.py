@@ -127,9 +127,9 @@ def _run(
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    found: list[Tensor] = []
-    map_type(AbstractArray, lambda x: found.append(x), value)
-    return iter([x for x in found if isinstance(x, Tensor)])
+    arrays: list[Tensor] = []
+    map_type(AbstractArray, lambda x: arrays.append(x), value)
+    return iter([x for x in arrays if isinstance(x, Tensor)])
 
 
 def check(case: OpCase, dtype: str, kind: str) -> None:

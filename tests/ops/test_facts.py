@@ -71,9 +71,9 @@ class Recorder(AbstractInterpreter):
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = self.below.bind(op, inputs, attrs)
         key = tuple([(x.dtype, x.ndim, _is_rows(x)) for x in inputs]), tuple(attrs)
-        found = self.bound.setdefault(op.name, {})
-        if len(found) < MOST:
-            found.setdefault(key, Bound(op, tuple(inputs), attrs, result))
+        applications = self.bound.setdefault(op.name, {})
+        if len(applications) < MOST:
+            applications.setdefault(key, Bound(op, tuple(inputs), attrs, result))
         return result
 
 
@@ -87,7 +87,7 @@ def recorded() -> dict[str, list[Bound]]:
                 args = [map_arrays(ef.asarray, a) for a in arguments(case, dtype, layout)]
                 with monitored(recorder), np.errstate(all="ignore"):
                     function_of(case)(*args, **case.kwargs)
-    return {name: list(found.values()) for name, found in recorder.bound.items()}
+    return {name: list(applications.values()) for name, applications in recorder.bound.items()}
 
 
 def bound(name: str) -> list[Bound]:
@@ -151,8 +151,10 @@ def _kernels_give_arrays_where_it_is_stated(name: str) -> None:
             types = tuple(map(type_of, one.inputs))
             lanes = [x._lane for x in one.inputs]
             entry = resolve_kernel(op, types, one.attrs, lanes[0])
-            found = entry.kernel(*map(array, one.inputs), **one.attrs)
-            assert all(type(y) is np.ndarray for y in (found if type(found) is tuple else (found,)))
+            results = entry.kernel(*map(array, one.inputs), **one.attrs)
+            assert all(
+                type(y) is np.ndarray for y in (results if type(results) is tuple else (results,))
+            )
 
 
 def _memory_comes_from_where_it_is_stated(name: str) -> None:
@@ -160,9 +162,9 @@ def _memory_comes_from_where_it_is_stated(name: str) -> None:
     if op.storage == "either":
         return
     for one in bound(name):
-        for found in variants(one):
-            sources = [array(x) for x in found.inputs]
-            for result in map(array, found.results):
+        for variant in variants(one):
+            sources = [array(x) for x in variant.inputs]
+            for result in map(array, variant.results):
                 if op.storage == "fresh":
                     assert not any(np.shares_memory(result, x) for x in sources)
                 elif op.storage == "same":
@@ -222,15 +224,17 @@ def _results_lie_as_stated(name: str) -> None:
     for one in bound(name):
         if op.order == "unknown" or not array(one.results[0]).size:
             continue
-        for found in variants(one):
-            _check_order(op, list(map(array, found.inputs)), array(found.results[0]), found.attrs)
+        for variant in variants(one):
+            _check_order(
+                op, list(map(array, variant.inputs)), array(variant.results[0]), variant.attrs
+            )
 
 
 def _many_elements_lie_as_stated(name: str) -> None:
     """Large arrays have kernels of their own."""
     axes = [(0, 1, 2), (2, 1, 0), (1, 2, 0)]
-    for one in [found for found in bound(name) if found.results[0].ndim == 2]:
-        if not one.repeats or not all(x.size for x in one.inputs):
+    for one in bound(name):
+        if one.results[0].ndim != 2 or not one.repeats or not all(x.size for x in one.inputs):
             continue
         first = [np.resize(np.ascontiguousarray(array(x)), (16, 24, 32)) for x in one.inputs]
         for order in axes:
@@ -238,10 +242,10 @@ def _many_elements_lie_as_stated(name: str) -> None:
             laid = [np.ascontiguousarray(x.transpose(order)).transpose(back) for x in first]
             mixed = [*laid[:1], *first[1:]]
             for sources in (laid, mixed):
-                found = one.again([ef.asarray(x) for x in sources])
-                inputs = [array(x) for x in found.inputs]
+                variant = one.again([ef.asarray(x) for x in sources])
+                inputs = [array(x) for x in variant.inputs]
                 assert [x.strides for x in inputs] == [x.strides for x in sources]
-                result = array(found.results[0])
+                result = array(variant.results[0])
                 assert _strides(result) == _ufunc_strides(inputs)
                 assert not any(np.shares_memory(result, x) for x in inputs)
 

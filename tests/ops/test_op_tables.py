@@ -44,15 +44,17 @@ def tables(checkout: Checkout) -> dict[str, Any]:
 def test_facts_about_ops_stand_in_their_records(tables: dict[str, Any]) -> None:
     """A table of names of ops elsewhere would be a fact for which `Op` lacks a field."""
     every = (t for kind in ("ops", "numbers", "inside") for t in tables[kind])
-    found = [f"{t['place']} {t['name']}" for t in every if t["name"] not in NO_TABLES]
-    assert not found, "state it in the record (core/op_records/op_facts.py), or in NumberOp"
+    tables_elsewhere = [f"{t['place']} {t['name']}" for t in every if t["name"] not in NO_TABLES]
+    assert not tables_elsewhere, (
+        "state it in the record (core/op_records/op_facts.py), or in NumberOp"
+    )
 
 
 def test_comparisons_with_one_op_have_a_reason(tables: dict[str, Any]) -> None:
     """Code asks for a fact of the op record, unless it is about this op alone."""
     single = {tuple(row.split()) for row in tables["single"]}
-    found = {(place.partition(":")[0], name) for place, name in single}
-    assert found == set(SINGLE), "ask the record of the op, or give a reason here"
+    comparisons = {(place.partition(":")[0], name) for place, name in single}
+    assert comparisons == set(SINGLE), "ask the record of the op, or give a reason here"
 
 
 def test_a_table_of_ops_is_seen(checkout: Checkout) -> None:
@@ -69,7 +71,7 @@ def test_a_table_of_ops_is_seen(checkout: Checkout) -> None:
     some = ("eagerflow.core", "eagerflow.ops")
     other.modules = {m.name: m for m in (*checkout.of(*some), made)}
     seen = op_tables(other)
-    found = [(table["name"], table["unknown"]) for table in seen["ops"]]
-    assert found == [("SLOW", ["digamma"]), ("MORE", [])]
+    rows = [(table["name"], table["unknown"]) for table in seen["ops"]]
+    assert rows == [("SLOW", ["digamma"]), ("MORE", [])]
     assert "comparisons of node.op" in [table["name"] for table in seen["inside"]]
     assert "eagerflow/runtime/made.py:5 exp" in seen["single"]

@@ -29,13 +29,13 @@ Shapes = tuple[tuple[int, ...], ...]
 
 def _arrays(shapes: Shapes, definite: bool = False) -> list[ef.Tensor]:
     rng = np.random.default_rng(0)
-    found = []
+    arrays = []
     for shape in shapes:
         x = rng.uniform(-1, 1, shape).astype(np.float32)
         if definite and len(shape) > 1 and shape[-1] == shape[-2]:
             x = x + 3 * np.eye(shape[-1], dtype=np.float32)
-        found.append(ef.asarray(x))
-    return found
+        arrays.append(ef.asarray(x))
+    return arrays
 
 
 def _gradient(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -231,10 +231,10 @@ def test_edges_are_checked_when_the_graph_runs() -> None:
 
 
 def test_searchsorted_with_an_order() -> None:
-    def found(line: Any, x: Any) -> Any:
+    def searchsorted(line: Any, x: Any) -> Any:
         return ef.searchsorted(line, x, sorter=ef.argsort(line))
 
-    check(found, ((4,), (3,)), ((0,), (2,)), ((1,), (0,)), gradient=False)
+    check(searchsorted, ((4,), (3,)), ((0,), (2,)), ((1,), (0,)), gradient=False)
 
 
 def test_the_error_at_run_time_says_what_the_eager_one_says() -> None:

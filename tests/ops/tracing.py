@@ -78,9 +78,9 @@ class State:
     """The variables and generators among arguments, which are restored before each run."""
 
     def __init__(self, *args: Any) -> None:
-        found = tree.leaves(args)
-        self.variables = [(v, v.numpy().copy()) for v in found if isinstance(v, ef.Variable)]
-        self.generators = [(g, g.state) for g in found if isinstance(g, ef.random.Generator)]
+        leaves = tree.leaves(args)
+        self.variables = [(v, v.numpy().copy()) for v in leaves if isinstance(v, ef.Variable)]
+        self.generators = [(g, g.state) for g in leaves if isinstance(g, ef.random.Generator)]
 
     def restore(self) -> None:
         for variable, value in self.variables:

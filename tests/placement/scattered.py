@@ -49,8 +49,8 @@ def every_node(graph: Graph) -> Iterator[Node]:
 
 def scattered(graph: Graph, devices: Sequence[str] = CPUS, salt: int = 0) -> Graph:
     """The graph with its nodes spread over several devices, if any of them can be placed."""
-    found = [as_device(d) for d in devices]
-    tried = (placed(graph, _by_name(found, salt + i)) for i in range(len(devices)))
+    targets = [as_device(d) for d in devices]
+    tried = (placed(graph, _by_name(targets, salt + i)) for i in range(len(devices)))
     made = next((one for one in tried if spans_devices(one)), graph)
     assert made is not graph or not any(map(is_movable, every_node(graph)))
     return made

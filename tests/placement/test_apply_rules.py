@@ -98,8 +98,8 @@ def test_constants_are_folded_where_they_are_placed() -> None:
             return x * (ef.ones(2) + 2.0)
 
     graph = ef.trace(f).place({"a": "cpu:1"}).graph(ef.ones(2))
-    found = [(n.op, str(n.device)) for n in graph.nodes if n.op != "transfer"]
-    assert found == [("constant", "cpu:1"), ("multiply", "cpu:1")]
+    placements = [(n.op, str(n.device)) for n in graph.nodes if n.op != "transfer"]
+    assert placements == [("constant", "cpu:1"), ("multiply", "cpu:1")]
 
 
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")

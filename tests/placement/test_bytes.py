@@ -56,9 +56,9 @@ class Needs:
         self.data = self._depends_on_data()
         self.chosen_there: set[tuple[Value, Any]] = set()  # there from outside
         while True:
-            self.found: set[tuple[Value, Any]] = set()
+            self.demands: set[tuple[Value, Any]] = set()
             self._find()
-            chosen = {(v, d) for v, d in self.found if self._is_around(v, d)}
+            chosen = {(v, d) for v, d in self.demands if self._is_around(v, d)}
             if chosen <= self.chosen_there:
                 break
             self.chosen_there |= chosen
@@ -94,7 +94,7 @@ class Needs:
             return False
         while value.node is not None and value.node.op == "Switch":
             value = _origin(value.node.inputs[0])
-            there = value.device == device or (value, device) in self.found
+            there = value.device == device or (value, device) in self.demands
             if there or value not in self.data:
                 return True
         return False
@@ -119,9 +119,9 @@ class Needs:
 
     def _need(self, value: Value, device: Any) -> None:
         value = _origin(value)
-        if device is None or value not in self.data or (value, device) in self.found:
+        if device is None or value not in self.data or (value, device) in self.demands:
             return
-        self.found.add((value, device))
+        self.demands.add((value, device))
         self._part(self.paths.values[value], device)
         node = value.node
         if node is None or node.op not in _STEERING or isinstance(value.type, NumberType):
@@ -133,7 +133,7 @@ class Needs:
             self._need(taken, device)
 
     def sent(self) -> Iterator[tuple[Value, Any]]:
-        for value, device in self.found - self.chosen_there:
+        for value, device in self.demands - self.chosen_there:
             if value.device != device and not isinstance(value.type, NumberType):
                 yield value, device
 
@@ -194,9 +194,9 @@ def least(graph: Graph, whole: Whole, inputs: Sequence[Any]) -> Crossing:
             return decided[what, which]
         return sum(n for (p, _), n in decided.items() if p is needs.predicates[which])
 
-    found = {(v, d): executions(needs.paths.values[v]) for v, d in needs.sent()}
-    sizes = [n * v.type.nbytes if _is_sized(v) else None for (v, _), n in found.items()]
-    counts = {f"{v.name} -> {d}": n for (v, d), n in found.items() if n}
+    transfers = {(v, d): executions(needs.paths.values[v]) for v, d in needs.sent()}
+    sizes = [n * v.type.nbytes if _is_sized(v) else None for (v, _), n in transfers.items()]
+    counts = {f"{v.name} -> {d}": n for (v, d), n in transfers.items() if n}
     return Crossing(counts, None if None in sizes else sum(filter(None, sizes)))
 
 

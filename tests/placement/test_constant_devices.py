@@ -86,8 +86,8 @@ def test_what_is_placed_on_one_device_runs_as_one_function(
 def test_gradients_stay_the_same(program: Callable[[ef.Tensor], ef.Tensor]) -> None:
     x = ef.tensor([1.0, 2.0, 3.0])
     f = ef.trace(program).place({"**": "cpu:0"})
-    found = ef.grad(lambda x: f(x).sum())(x)
-    np.testing.assert_array_equal(found, ef.grad(lambda x: program(x).sum())(x))
+    gradient = ef.grad(lambda x: f(x).sum())(x)
+    np.testing.assert_array_equal(gradient, ef.grad(lambda x: program(x).sum())(x))
 
 
 def constants(graph: Graph, **places: str) -> dict[str, str]:

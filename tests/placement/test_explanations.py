@@ -109,13 +109,13 @@ def test_predicates_cross_where_the_cut_sends_them(f: Any, count: int) -> None:
     g = ef.trace(f)
     assert np.array_equal(g(X).numpy(), f(X).numpy())
     told = g.explain("placement")
-    found = sorted(c.target for c in told.crossings if str(c.value.type) == "bool[]")
+    targets = sorted(c.target for c in told.crossings if str(c.value.type) == "bool[]")
     sends = [sent for sent, _ in cut(lower(g.graph(X))).pairs.values()]
     truths = [
         sent.attrs["to"].name for sent in sends if [str(v.type) for v in sent.inputs] == ["bool[]"]
     ]
-    assert found == sorted(truths)
-    assert len(found) == count
+    assert targets == sorted(truths)
+    assert len(targets) == count
 
 
 def test_the_predicate_of_a_loop_crosses_in_each_iteration() -> None:

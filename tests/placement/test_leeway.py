@@ -183,8 +183,8 @@ def test_they_stay_where_they_cannot_run_and_nothing_is_said() -> None:
     with small_devices():
         g = ef.trace(f).place({"first": "small:0"})
         assert np.array_equal(g(LARGE)[0].numpy(), ef.sin(LARGE).numpy())
-        found = devices(g, LARGE)
-        assert [found[op] for op in ("exp", "sin", "cos")] == ["small:0", "cpu:0", "small:0"]
+        places = devices(g, LARGE)
+        assert [places[op] for op in ("exp", "sin", "cos")] == ["small:0", "cpu:0", "small:0"]
 
 
 def test_they_stay_with_what_falls_back() -> None:

@@ -64,8 +64,8 @@ def test_state_and_constants_are_there_all_the_time() -> None:
           %z = multiply(%d, %sum) : f32[2]@cpu:0
           return %z
         }""")
-    found = peaks(graph, frozenset([CPU]))[CPU]
-    assert (found.bytes, found.node) == (8 + 8 + 8 + 4, graph.nodes[1])
+    peak = peaks(graph, frozenset([CPU]))[CPU]
+    assert (peak.bytes, peak.node) == (8 + 8 + 8 + 4, graph.nodes[1])
 
 
 def test_what_moves_is_sent_early() -> None:

@@ -34,8 +34,8 @@ def graph_of(f: Any, *args: Any) -> Graph:
 def wanted(given: Any, graph: Graph) -> dict[str, str]:
     """The devices that rules ask for, by node of a graph."""
     wishes = Wishes(rules_of(given))
-    found = {node.name: wishes.of(node) for node in graph.nodes}
-    return {name: wish.target.asked for name, wish in found.items() if wish is not None}
+    wish_by_node = {node.name: wishes.of(node) for node in graph.nodes}
+    return {name: wish.target.asked for name, wish in wish_by_node.items() if wish is not None}
 
 
 def layers(x: Any) -> Any:
@@ -83,11 +83,11 @@ def test_derivatives_follow_the_rule_of_their_op() -> None:
 
     rules = {"a/b/exp": "cpu:1", "**/sin": "cpu:2", "cos*": "cpu:3"}  # names of forward nodes
     graph = ef.trace(step).place(rules).graph(ef.ones(2))
-    found: dict[str, set[str]] = {}
+    devices_by_op: dict[str, set[str]] = {}
     for node in graph.nodes:
         if node.forward is not None:
-            found.setdefault(node.forward.op, set()).add(str(node.device))
-    assert found == {"exp": {"cpu:1"}, "sin": {"cpu:2"}, "cos": {"cpu:3"}}
+            devices_by_op.setdefault(node.forward.op, set()).add(str(node.device))
+    assert devices_by_op == {"exp": {"cpu:1"}, "sin": {"cpu:2"}, "cos": {"cpu:3"}}
 
 
 def _loop(x: Any) -> Any:

@@ -33,21 +33,21 @@ def _three_devices(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def made_in(call: Callable[[], Any]) -> set[str]:
     """The graph-transforming functions that a call runs in this thread."""
-    found: set[str] = set()
+    functions: set[str] = set()
 
     def look(frame: Any, event: str, argument: Any) -> None:
         code = frame.f_code
         if event == "call" and any(part in code.co_filename for part in _MAKING):
-            found.add(f"{code.co_filename}: {code.co_name}")
+            functions.add(f"{code.co_filename}: {code.co_name}")
         elif event == "c_call" and argument is compile:
-            found.add("compile")
+            functions.add("compile")
 
     sys.setprofile(look)
     try:
         call()
     finally:
         sys.setprofile(None)
-    return found
+    return functions
 
 
 def layers() -> tuple[Any, Callable[[], Any]]:

@@ -38,22 +38,22 @@ WAYS = ("eager", "traced", "unordered", "loop")
 Work = Sequence[tuple[str, int]]
 
 
-def check(found: Recorder) -> None:
+def check(recorder: Recorder) -> None:
     """Check the invariants of all events, which hold for any program."""
-    begun, ended = Counter(map(id, found.begun)), Counter(map(id, found.events))
+    begun, ended = Counter(map(id, recorder.begun)), Counter(map(id, recorder.events))
     assert max([*begun.values(), *ended.values()], default=1) == 1
-    assert not [e for e in found.begun if isinstance(e, INSTANTS)]
-    lasting = {id(e) for e in found.events if not isinstance(e, INSTANTS)}
+    assert not [e for e in recorder.begun if isinstance(e, INSTANTS)]
+    lasting = {id(e) for e in recorder.events if not isinstance(e, INSTANTS)}
     assert lasting == set(begun)
-    assert all(e.stop is not None and e.start <= e.stop for e in found.events)
-    _nest(found)
-    _steps(found)
+    assert all(e.stop is not None and e.start <= e.stop for e in recorder.events)
+    _nest(recorder)
+    _steps(recorder)
 
 
-def _nest(found: Recorder) -> None:
+def _nest(recorder: Recorder) -> None:
     """Check that in each thread the event that began last ends first."""
     opened: dict[int, list[Any]] = {}
-    for how, event in found.told:
+    for how, event in recorder.told:
         if isinstance(event, INSTANTS) or event.thread <= 0:  # of a runner, or of no thread
             continue
         stack = opened.setdefault(event.thread, [])
@@ -64,12 +64,12 @@ def _nest(found: Recorder) -> None:
     assert not any(opened.values())
 
 
-def _steps(found: Recorder) -> None:
+def _steps(recorder: Recorder) -> None:
     """Check that events of a step lie between its beginning and its end."""
-    steps = {e.step: e for e in found.begun if isinstance(e, StepEvent)}
-    assert len(steps) == len([e for e in found.begun if isinstance(e, StepEvent)])
+    steps = {e.step: e for e in recorder.begun if isinstance(e, StepEvent)}
+    assert len(steps) == len([e for e in recorder.begun if isinstance(e, StepEvent)])
     going = {0}
-    for how, event in found.told:
+    for how, event in recorder.told:
         if isinstance(event, StepEvent):
             assert event.parent in going
             (going.add if how == "begin" else going.discard)(event.step)
@@ -141,7 +141,7 @@ def test_threads_on_two_queues(
     """Threads often deadlock: then the queues are closed, and each wait ends with an error."""
     queues = [ef.Queue(2, ef.tensor(0), name=name) for name in "ab"]
     kinds = KINDS if nodes else KINDS - {NodeEvent, OpEvent}
-    with recorded(*kinds) as found:
+    with recorded(*kinds) as recorder:
         ready = threading.Barrier(len(threads) + 1)
 
         def run(call: Callable[[], Any]) -> None:
@@ -167,7 +167,7 @@ def test_threads_on_two_queues(
         if background is not None:
             with suppress(ef.errors.EagerflowError, ZeroDivisionError):
                 background.stop()
-    check(found)
+    check(recorder)
 
 
 @settings(max_examples=30, deadline=None)
@@ -176,10 +176,10 @@ def test_a_deadline_at_any_moment(way: str, work: Work, seconds: float) -> None:
     queues = [ef.Queue(1, ef.tensor(0), name=name) for name in "ab"]
     call = in_the_way(way, work, queues)
     late = suppress(ef.errors.EagerflowError, ZeroDivisionError)
-    with recorded() as found, late, ef.deadline(seconds):
+    with recorded() as recorder, late, ef.deadline(seconds):
         call()
-    check(found)
-    failed = [e for e in found.events if isinstance(e, StepEvent | RegionEvent) and e.error]
+    check(recorder)
+    failed = [e for e in recorder.events if isinstance(e, StepEvent | RegionEvent) and e.error]
     assert all(e.stop is not None for e in failed)
 
 
@@ -202,6 +202,6 @@ def test_who_listens_while_others_are_at_work(way: str, work: Work) -> None:
                 queue.resource.cancel_and_close()
             thread.join(60)
             assert not thread.is_alive()
-    for found in (early, late):
-        assert {id(e) for e in found.begun} == {id(e) for e in found.events}
-        _nest(found)
+    for recorder in (early, late):
+        assert {id(e) for e in recorder.begun} == {id(e) for e in recorder.events}
+        _nest(recorder)

@@ -21,12 +21,12 @@ def _two_devices() -> Iterator[None]:
 
 def test_an_eager_move() -> None:
     x = ef.zeros((2, 3))
-    with recorded(TransferEvent) as found:
+    with recorded(TransferEvent) as recorder:
         y = x.to("cpu:1")  # the move
         y.to("cpu:1")
         ef.to_device(y, "cpu:0")
-    there, back = found.of("transfer")
-    assert found.begun == [there, back]
+    there, back = recorder.of("transfer")
+    assert recorder.begun == [there, back]
     assert (there.origin, there.device, there.nbytes) == ("cpu:0", "cpu:1", 24)
     assert (back.origin, back.device, back.nbytes) == ("cpu:1", "cpu:0", 24)
     assert "# the move" in there.source.text
@@ -43,10 +43,10 @@ def test_moves_in_a_loop_of_a_graph() -> None:
 
     x, n = ef.zeros(4), ef.tensor(2)
     f(x, n)
-    with recorded(TransferEvent, StepEvent) as found:
+    with recorded(TransferEvent, StepEvent) as recorder:
         assert f(x, n).numpy().tolist() == [2.0] * 4
-    all_moves = found.of("transfer")
-    (step,) = found.of("step")
+    all_moves = recorder.of("transfer")
+    (step,) = recorder.of("step")
     moves = [e for e in all_moves if e.nbytes == 16]
     assert [(e.origin, e.device) for e in moves] == [("cpu:0", "cpu:1"), ("cpu:1", "cpu:0")] * 2
     predicates = [e.iteration for e in all_moves if e.nbytes == 1]  # the moves of the predicate
@@ -92,10 +92,10 @@ def test_moves_that_a_device_makes_later_belong_to_the_step_that_asked() -> None
 
     x = ef.zeros((2, 3))
     f(x)
-    with recorded(TransferEvent, NodeEvent, StepEvent) as found, ef.profile() as profile:
+    with recorded(TransferEvent, NodeEvent, StepEvent) as recorder, ef.profile() as profile:
         f(x)
-    (step,) = found.of("step")
-    moves = [e for e in found.events if e.name == "transfer"]
+    (step,) = recorder.of("step")
+    moves = [e for e in recorder.events if e.name == "transfer"]
     assert {(e.step, e.kind, e.device, e.nbytes) for e in moves} == {
         (step.step, kind, device, 24)
         for kind in ("transfer", "node") for device in ("async:0", "cpu:0")
@@ -112,11 +112,11 @@ def test_a_move_that_fails() -> None:
     def refuse(*args: Any) -> Any:
         raise MemoryError
 
-    with pytest.MonkeyPatch.context() as patch, recorded(TransferEvent) as found:
+    with pytest.MonkeyPatch.context() as patch, recorded(TransferEvent) as recorder:
         patch.setattr(backend, "copy_to_peer", refuse)
         with pytest.raises(ef.errors.OutOfMemoryError):
             x.to("cpu:1")
-    (event,) = found.events
+    (event,) = recorder.events
     assert event.error == "MemoryError"
 
 

@@ -153,9 +153,9 @@ def choose(w: Writer, a: int, b: int, c: int) -> None:
 @statement(TOP)
 def masked(w: Writer, a: int, b: int, c: int) -> None:
     x = w.vector(a)[1]
-    found = w.set(f"{x}[{x} > 0]")
+    selection = w.set(f"{x}[{x} > 0]")
     choices = ("{0}.sum()", "{0}.sum() * {0}.shape[0]", "ef.cumulative_sum({0}).sum()")
-    w.add((), w.of(choices, b, found))
+    w.add((), w.of(choices, b, selection))
 
 
 @statement(SMOOTH | NUMPY | HOME)
@@ -343,12 +343,12 @@ def gradient(w: Writer, a: int, how: int, c: int, body: Sequence[Statement]) -> 
         w.add(kind, f"ef.grad({f})({x})")
         return
     if how % 5 == 2:
-        found, kind = w.set(f"ef.jvp({f}, ({x},), (ef.cos({x}),))"), ()
+        pair, kind = w.set(f"ef.jvp({f}, ({x},), (ef.cos({x}),))"), ()
     elif how % 5 == 3:
-        found = w.set(f"ef.value_and_grad({f}, wrt={v})()")
+        pair = w.set(f"ef.value_and_grad({f}, wrt={v})()")
     else:
-        found = w.set(f"ef.vjp({f}, {x})")
-        w.add(kind, f"{found}[1](ef.ones_like({found}[0]))[0]")
+        pair = w.set(f"ef.vjp({f}, {x})")
+        w.add(kind, f"{pair}[1](ef.ones_like({pair}[0]))[0]")
         return
-    w.add((), f"{found}[0]")
-    w.add(kind, f"{found}[1]")
+    w.add((), f"{pair}[0]")
+    w.add(kind, f"{pair}[1]")

@@ -228,8 +228,8 @@ def _by_tape(f: Function) -> Function:
         with ef.GradientTape() as tape:
             tape.watch(x)
             y = f(x)
-        found = tape.gradient(y, x)
-        return ef.zeros_like(x) if found is None else found
+        gradient = tape.gradient(y, x)
+        return ef.zeros_like(x) if gradient is None else gradient
 
     return slope
 

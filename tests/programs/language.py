@@ -141,11 +141,11 @@ class Writer:
 
     def inner(self, **changed: Any) -> Writer:
         """A writer for a block, with some attributes changed."""
-        found = Writer(self.values, self.numbers, self.python)
-        vars(found).update(i=self.i, loop=self.loop, result=self.result,
-                           lists=self.lists, _count=self._count)  # fmt: skip
-        vars(found).update(changed)
-        return found
+        writer = Writer(self.values, self.numbers, self.python)
+        vars(writer).update(i=self.i, loop=self.loop, result=self.result,
+                            lists=self.lists, _count=self._count)  # fmt: skip
+        vars(writer).update(changed)
+        return writer
 
     def block(self, body: Sequence[Statement], **changed: Any) -> list[str]:
         """The lines of a block, whose last new value goes into a carried value."""

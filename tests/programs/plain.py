@@ -77,11 +77,11 @@ def _over(x: Any, limit: Any) -> bool:
 
 
 def _scan(step: Any, carry: Any, rows: Any, reverse: bool) -> Any:
-    found = []
+    outputs = []
     for row in rows[::-1] if reverse else rows:
         carry, y = step(carry, row)
-        found.append(y)
-    return carry, np.stack(found[::-1] if reverse else found)
+        outputs.append(y)
+    return carry, np.stack(outputs[::-1] if reverse else outputs)
 
 
 class Namespace(SimpleNamespace):
@@ -111,5 +111,5 @@ def plain(program: Program, tensors: Any, numbers: Any) -> list[Any]:
     arrays = {"x": np.asarray(tensors["x"]), "rest": (
         np.asarray(y), [np.asarray(z), np.asarray(flags), np.float64(s)])}  # fmt: skip
     # both spellings do the same; this one needs no functions of `ef`
-    found = Program(program.body, python=True).function(**_NAMES)(state, arrays, numbers)
-    return [*found["all"][0], *[v.value for v in state.variables]]
+    results = Program(program.body, python=True).function(**_NAMES)(state, arrays, numbers)
+    return [*results["all"][0], *[v.value for v in state.variables]]

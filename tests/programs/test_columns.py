@@ -42,8 +42,8 @@ def test_a_column_runs_in_its_tier(name: str) -> None:
         run(ef.ones(3))
         with column.around() or nullcontext(), column.within():
             renew(run)
-            with recorded(StepEvent) as found:
+            with recorded(StepEvent) as recorder:
                 assert run(ef.ones(3)).shape == (3,)
-    tiers = {event.tier for event in found.of("step")}
+    tiers = {event.tier for event in recorder.of("step")}
     wanted = TIERS.get(name, "generated")
     assert tiers == (set() if wanted is None else {wanted})

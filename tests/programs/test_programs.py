@@ -177,8 +177,8 @@ def check_plain(program: Program, call: Call) -> None:
             return
         state = State.fresh("float64")
         state.reset()
-        found = program.function()(state, tensors, numbers)["all"][0]
-        for a, b in zip([*found, *state.variables], want, strict=True):
+        results = program.function()(state, tensors, numbers)["all"][0]
+        for a, b in zip([*results, *state.variables], want, strict=True):
             # ops on float32 have the last bits of our kernels there, not of NumPy's, also where
             # the program casts back
             single = "float32" in str(a.dtype) or "ef.float32" in "".join(program.lines())
@@ -192,8 +192,8 @@ def check_slope(program: Program, tensors: Any, numbers: Any) -> None:
 
     def at(step: float) -> float:
         moved = {**tensors, "x": tensors["x"].numpy() + step * direction}
-        found = plain(program, moved, numbers)[:-3]
-        return float(sum(np.sin(x).sum() for x in found if x.dtype.kind == "f"))
+        results = plain(program, moved, numbers)[:-3]
+        return float(sum(np.sin(x).sum() for x in results if x.dtype.kind == "f"))
 
     direction = np.cos(tensors["x"].numpy())
     try:
@@ -204,8 +204,8 @@ def check_slope(program: Program, tensors: Any, numbers: Any) -> None:
     state.reset()
     function = program.function()
     run = derived(lambda tensors, numbers: function(state, tensors, numbers), "along", state)
-    found = run(tensors, numbers).item()
-    assert abs(found - numeric) <= 1e-5 * max(1, abs(numeric))
+    slope = run(tensors, numbers).item()
+    assert abs(slope - numeric) <= 1e-5 * max(1, abs(numeric))
 
 
 #: programs that once showed a defect in the derivatives of nested statements

@@ -56,12 +56,12 @@ def test_reads_wait_for_the_write_before_them_and_not_for_each_other(v: ef.Varia
         v.assign(x)
         return v + v.value
 
-    found = edges(graph_of(function))
-    (write,) = [name for name in found if name.startswith("assign")]
-    reads = [name for name in found if name.startswith("read")]
-    assert found[write] == []
+    predecessors = edges(graph_of(function))
+    (write,) = [name for name in predecessors if name.startswith("assign")]
+    reads = [name for name in predecessors if name.startswith("read")]
+    assert predecessors[write] == []
     assert reads
-    assert all(found[name] == [write] for name in reads)
+    assert all(predecessors[name] == [write] for name in reads)
 
 
 def test_a_write_waits_for_all_reads_since_the_write_before(v: ef.Variable) -> None:
@@ -72,12 +72,12 @@ def test_a_write_waits_for_all_reads_since_the_write_before(v: ef.Variable) -> N
         v.assign(x * 2)
         v.assign(x * 3)
 
-    found = edges(graph_of(function))
-    first, second, third = [name for name in found if name.startswith("assign")]
-    reads = [name for name in found if name.startswith("read")]
-    assert found[second] == reads
-    assert found[third] == [second]
-    assert found[first] == []
+    predecessors = edges(graph_of(function))
+    first, second, third = [name for name in predecessors if name.startswith("assign")]
+    reads = [name for name in predecessors if name.startswith("read")]
+    assert predecessors[second] == reads
+    assert predecessors[third] == [second]
+    assert predecessors[first] == []
 
 
 def test_two_variables_do_not_wait_for_each_other(v: ef.Variable, w: ef.Variable) -> None:
@@ -86,8 +86,8 @@ def test_two_variables_do_not_wait_for_each_other(v: ef.Variable, w: ef.Variable
         w.assign(x)
         v.assign(x)
 
-    found = edges(graph_of(function))
-    assert found == {"assign": [], "assign_1": [], "assign_2": ["assign"]}
+    predecessors = edges(graph_of(function))
+    assert predecessors == {"assign": [], "assign_1": [], "assign_2": ["assign"]}
 
 
 def test_pure_ops_wait_for_nothing(v: ef.Variable) -> None:
@@ -158,9 +158,9 @@ def test_nodes_wait_for_the_values_of_all_blocks_around_them(v: ef.Variable) -> 
             z = x * 3
         return y + z
 
-    found = edges(graph_of(function))
-    assert [found[name] for name in ("multiply", "multiply_1")] == [["exp", "sin"], ["exp"]]
-    assert "add" not in found
+    predecessors = edges(graph_of(function))
+    assert [predecessors[name] for name in ("multiply", "multiply_1")] == [["exp", "sin"], ["exp"]]
+    assert "add" not in predecessors
 
 
 def test_control_dependencies_take_tensors_only() -> None:

@@ -56,9 +56,9 @@ def test_a_literal_that_is_not_negative_takes_any_exponent() -> None:
 def test_powers_of_unknown_kind_are_static(base: float, exponents: tuple[float, float]) -> None:
     f = ef.trace(lambda a, b: a**b)
     for exponent in exponents:
-        found = f(base, exponent)
-        assert type(found) is type(base**exponent)
-        assert found == base**exponent
+        power = f(base, exponent)
+        assert type(power) is type(base**exponent)
+        assert power == base**exponent
     assert len(f.traces) == 2
 
 
@@ -79,11 +79,14 @@ SAMPLES: list[Any] = [3, -2, 0, 2.5, -0.5, 0.0, math.inf, 1 + 2j, 0j, True, Fals
 def outcome(function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
     """What a call gives, bit for bit, or how it fails."""
     try:
-        found = function(*args)
+        result = function(*args)
     except Exception as error:
         # Python asks the right operand first where the left is of another class
         return type(error), "" if "between instances" in str(error) else str(error)
-    return ("value", *[(type(x), repr(x)) for x in (found if type(found) is tuple else (found,))])
+    return (
+        "value",
+        *[(type(x), repr(x)) for x in (result if type(result) is tuple else (result,))],
+    )
 
 
 def during_trace(function: Callable[..., Any], *args: Any) -> tuple[tuple[Any, ...], Tracer]:
@@ -92,8 +95,8 @@ def during_trace(function: Callable[..., Any], *args: Any) -> tuple[tuple[Any, .
     numbers = [tracer.add_number(x, f"k{i}") for i, x in enumerate(args)]
 
     def call() -> Any:
-        found = function(*numbers)
-        return tuple([number(x) for x in found]) if type(found) is tuple else number(found)
+        result = function(*numbers)
+        return tuple([number(x) for x in result]) if type(result) is tuple else number(result)
 
     with tracer:
         return outcome(call), tracer
@@ -177,8 +180,8 @@ def test_arithmetic_makes_nothing_static(sign: str) -> None:
     ],
 )
 def test_what_asks_for_the_number_makes_it_static(ask: Callable[[Any], Any], why: str) -> None:
-    found, tracer = during_trace(ask, 5)
-    assert found == outcome(ask, 5)
+    result, tracer = during_trace(ask, 5)
+    assert result == outcome(ask, 5)
     (reason,) = static(tracer)
     assert reason == why or (why == "** operator" and reason is not None and "**" in reason)
 
@@ -191,8 +194,8 @@ def test_all_that_a_number_was_computed_from_becomes_static() -> None:
 def test_it_is_an_instance_of_its_kind() -> None:
     kinds = (int, float, complex, numbers.Real, numbers.Integral, str)
     for value in (1, 2.5, 3j):
-        found, tracer = during_trace(lambda a: tuple(isinstance(a, k) for k in kinds), value)
-        assert found == outcome(lambda a: tuple(isinstance(a, k) for k in kinds), value)
+        result, tracer = during_trace(lambda a: tuple(isinstance(a, k) for k in kinds), value)
+        assert result == outcome(lambda a: tuple(isinstance(a, k) for k in kinds), value)
         assert static(tracer) == [None]
 
 
@@ -380,11 +383,11 @@ def test_errors_are_pythons_own_in_later_calls_too(
 
 
 def in_thread(function: Callable[[], Any]) -> Any:
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(outcome(function)))
+    outcomes: list[Any] = []
+    thread = threading.Thread(target=lambda: outcomes.append(outcome(function)))
     thread.start()
     thread.join()
-    return found[0]
+    return outcomes[0]
 
 
 @pytest.mark.parametrize("sign", [*ARITHMETIC, *ASKING])

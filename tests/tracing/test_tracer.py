@@ -44,18 +44,18 @@ def ops(tracer: Tracer) -> list[str]:
 
 def in_thread(function: Callable[[], Any]) -> Any:
     """The result of a function called in another thread, or the exception that it raised."""
-    found: list[Any] = []
+    outcomes: list[Any] = []
 
     def call() -> None:
         try:
-            found.append(function())
+            outcomes.append(function())
         except Exception as error:
-            found.append(error)
+            outcomes.append(error)
 
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
-    return found[0]
+    return outcomes[0]
 
 
 # --- inputs and nodes -------------------------------------------------------------------------
@@ -265,13 +265,13 @@ def test_a_size_that_depends_on_data_has_no_value() -> None:
     tracer = Tracer()
     x = symbolic(tracer)
     with tracer:
-        (found,) = ef.nonzero(x)
+        (indices,) = ef.nonzero(x)
         (more,) = ef.nonzero(x)
-        assert found.shape[0].symbols.isdisjoint(more.shape[0].symbols)
+        assert indices.shape[0].symbols.isdisjoint(more.shape[0].symbols)
         with pytest.raises(TraceError, match="depends on data"):
-            list(range(found.shape[0]))
+            list(range(indices.shape[0]))
     with pytest.raises(DimError, match="outlived its trace"):
-        list(range(found.shape[0]))
+        list(range(indices.shape[0]))
 
 
 def test_sizes_of_two_traces_are_told_apart() -> None:
@@ -364,10 +364,10 @@ def test_use_in_another_thread_while_the_trace_is_alive() -> None:
     tracer = Tracer("step")
     x = vector(tracer)
     with tracer:
-        found = in_thread(lambda: x + 1)
+        error = in_thread(lambda: x + 1)
         assert in_thread(lambda: (ef.ones(2) + 1).tolist()) == [2.0, 2.0]
-    assert isinstance(found, LeakedTensorError)
-    assert "the traced function step" in str(found)
+    assert isinstance(error, LeakedTensorError)
+    assert "the traced function step" in str(error)
     assert ops(tracer) == []
 
 

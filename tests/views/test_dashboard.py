@@ -124,9 +124,9 @@ def test_what_waits_is_named() -> None:
         while not events.open_waits():
             pass
         later = perf_counter() + 5
-        (found,) = diagnoses(watcher, later)
-        assert (found.kind, found.queue) == ("stuck", "letters")
-        assert "dequeue of 'letters' has waited " in found.text
+        (diagnosis,) = diagnoses(watcher, later)
+        assert (diagnosis.kind, diagnosis.queue) == ("stuck", "letters")
+        assert "dequeue of 'letters' has waited " in diagnosis.text
         queue.enqueue(1)
         thread.join()
         watcher.collect()

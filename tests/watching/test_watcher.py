@@ -439,8 +439,8 @@ def test_the_queue_that_starves_eager_code_lately_is_named() -> None:
         watcher.opened = wait.start - 1.0
         (known,) = watcher.activity.waits.values()
         known.lately.add(1.0 - wait.seconds, wait.stop)  # as if the wait had taken a second
-        (found,) = diagnoses(watcher, wait.start + 1.0)
-        assert found.text == (
+        (diagnosis,) = diagnoses(watcher, wait.start + 1.0)
+        assert diagnosis.text == (
             "letters runs empty: the code that fills it is too slow; "
             "eager code waits 50 % of the time"
         )

@@ -52,8 +52,8 @@ def products(x_shape, w_shape, **settings):
 def convolution(x, w, **settings):
     """Convolution by its definition, a sum of products."""
     x, w = floats(x), floats(w)
-    found = {k: v for k, v in settings.items() if k != "groups"}
-    places = [len(p) for p in terms(x.shape[2:], w.shape[2:], **found)]
+    geometry = {k: v for k, v in settings.items() if k != "groups"}
+    places = [len(p) for p in terms(x.shape[2:], w.shape[2:], **geometry)]
     out = np.zeros((x.shape[0], w.shape[0], *places), x.dtype)
     for a, b, c in products(x.shape, w.shape, **settings):
         out[c] += x[a] * w[b]

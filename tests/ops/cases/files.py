@@ -76,8 +76,8 @@ def _complex_bytes(s: Sample) -> tuple[Any, ...]:
 
 
 def _complex_of(x: Any, dtype: str) -> Any:
-    found = [complex(*struct.unpack(">2f", x[p])) for p in np.ndindex(*x.shape)]
-    return np.array(found, "complex64").reshape(*x.shape, 1 if x.size else 0)
+    elements = [complex(*struct.unpack(">2f", x[p])) for p in np.ndindex(*x.shape)]
+    return np.array(elements, "complex64").reshape(*x.shape, 1 if x.size else 0)
 
 
 _RAW = [
@@ -189,9 +189,9 @@ _ALBUM: dict[bytes, bytes] = {}
 
 def _pictures(depth: int) -> Any:
     def picture(name: bytes) -> bytes:
-        found = png(_colours(name, depth))
-        _ALBUM[found] = name
-        return found
+        data = png(_colours(name, depth))
+        _ALBUM[data] = name
+        return data
 
     return lambda s: (_each(picture, _names(s)),)
 
@@ -200,12 +200,12 @@ def _elements(depth: int, wanted: int, known: bool = True) -> Any:
     def reference(x: Any, **options: Any) -> Any:
         if not x.size:
             return np.zeros((*x.shape, 0, 0, wanted if known else 0), np.uint8)
-        found = [_colours(_ALBUM[x[p]], depth) for p in np.ndindex(*x.shape)]
+        pictures = [_colours(_ALBUM[x[p]], depth) for p in np.ndindex(*x.shape)]
         if wanted == 4 and depth == 3:
-            found = [np.concatenate([y, np.full((3, 2, 1), 255, np.uint8)], 2) for y in found]
+            pictures = [np.concatenate([y, np.full((3, 2, 1), 255, np.uint8)], 2) for y in pictures]
         if wanted == 3 and depth == 1:
-            found = [np.repeat(y, 3, 2) for y in found]
-        return np.stack(found).reshape(*x.shape, 3, 2, wanted)
+            pictures = [np.repeat(y, 3, 2) for y in pictures]
+        return np.stack(pictures).reshape(*x.shape, 3, 2, wanted)
 
     return reference
 
@@ -264,10 +264,10 @@ def _parsed(x: Any, features: Any, defaults: Any) -> Any:
     words = np.empty((len(places), most), object)
     for i, number in enumerate(numbers):
         words[i] = [b"w%d" % k if k < number else b"" for k in range(most)]
-    found = [np.array(numbers, "int64"), np.array([[n, 0.5] for n in numbers], "float32"), words,
-             np.full((len(places), 1), 7)]  # fmt: skip
+    columns = [np.array(numbers, "int64"), np.array([[n, 0.5] for n in numbers], "float32"), words,
+               np.full((len(places), 1), 7)]  # fmt: skip
     inner = [(), (2,), (most,), (1,)]
-    return [y.reshape(x.shape + rest) for y, rest in zip(found, inner, strict=True)]
+    return [y.reshape(x.shape + rest) for y, rest in zip(columns, inner, strict=True)]
 
 
 def _same_features(got: Any, want: Any) -> None:

@@ -23,11 +23,11 @@ def reduced(losses: Any, reduction: str, total: float | None = None) -> Any:
     losses = np.asarray(losses)
     if reduction == "none":
         return losses
-    found = math.fsum(losses.ravel())
+    loss_sum = math.fsum(losses.ravel())
     if reduction == "sum":
-        return np.asarray(found)
+        return np.asarray(loss_sum)
     total = losses.size if total is None else total
-    return np.asarray(found / total if total else math.nan)
+    return np.asarray(loss_sum / total if total else math.nan)
 
 
 def _each(loss: Callable[..., float]) -> Any:

@@ -36,21 +36,21 @@ def shares(sizes, output_size):
     """The places and windows of adaptive pooling."""
     places = [n if m is None else m for n, m in zip(sizes, each(output_size, len(sizes))
               if not isinstance(output_size, tuple) else output_size, strict=True)]  # fmt: skip
-    found = {}
+    axes_by_place = {}
     for place in np.ndindex(*places):
-        found[place] = [
+        axes_by_place[place] = [
             range(math.floor(i * n / m), math.ceil((i + 1) * n / m))
             for i, n, m in zip(place, sizes, places, strict=True)
         ]
-    return tuple(places), found
+    return tuple(places), axes_by_place
 
 
-def reduced(x, shape, found, function):
+def reduced(x, shape, axes_by_place, function):
     """``function(values, indices, axes)`` applied to each window of each plane."""
     results = None
     sizes = x.shape[2:]
     for i, c in np.ndindex(*x.shape[:2]):
-        for place, axes in found.items():
+        for place, axes in axes_by_place.items():
             inside = [
                 at for at in itertools.product(*axes)
                 if all(0 <= a < n for a, n in zip(at, sizes, strict=True))
@@ -71,17 +71,17 @@ def first_largest(values, indices, axes):
     return best
 
 
-def largest(x, shape, found, return_indices=False):
-    out = reduced(x, shape, found, lambda v, i, a: v[first_largest(v, i, a)])
+def largest(x, shape, axes_by_place, return_indices=False):
+    out = reduced(x, shape, axes_by_place, lambda v, i, a: v[first_largest(v, i, a)])
     if not return_indices:
         return out
-    where = reduced(x, shape, found, lambda v, i, a: np.int64(i[first_largest(v, i, a)]))
+    where = reduced(x, shape, axes_by_place, lambda v, i, a: np.int64(i[first_largest(v, i, a)]))
     return out, where.astype(np.int64)
 
 
 def max_pool(x, kernel_size, return_indices=False, **settings):
-    shape, found = windows(x.shape[2:], kernel_size, **settings)
-    return largest(x, shape, found, return_indices)
+    shape, axes_by_place = windows(x.shape[2:], kernel_size, **settings)
+    return largest(x, shape, axes_by_place, return_indices)
 
 
 def adaptive_max_pool(x, output_size, return_indices=False):
@@ -106,8 +106,11 @@ def avg_pool(x, kernel_size, count_include_pad=True, divisor_override=None, padd
 
 def adaptive_avg_pool(x, output_size):
     x = wide(x)
-    found = shares(x.shape[2:], output_size)
-    return reduced(x, *found, lambda values, indices, axes: sum(values) / len(values))
+    return reduced(
+        x,
+        *shares(x.shape[2:], output_size),
+        lambda values, indices, axes: sum(values) / len(values),
+    )
 
 
 def apart(*shape):

@@ -15,21 +15,21 @@ from tests.ops.cases.pooling import adaptive_avg_pool, more
 
 def shares(n, m, mode, corners, scale):
     """For each place along an axis the elements and their weights, computed in fractions."""
-    found = []
+    lines = []
     ratio = Fraction(n, m) if scale is None else 1 / Fraction(scale)
     for i in range(m):
         if mode == "nearest":
-            found.append([(math.floor(i * ratio), 1)])
+            lines.append([(math.floor(i * ratio), 1)])
         elif mode == "nearest-exact":
-            found.append([(math.floor((i + Fraction(1, 2)) * ratio), 1)])
+            lines.append([(math.floor((i + Fraction(1, 2)) * ratio), 1)])
         else:
             at = (i + Fraction(1, 2)) * ratio - Fraction(1, 2)
             if corners:
                 at = Fraction(i * (n - 1), m - 1) if m > 1 else Fraction(0)
             at = min(max(at, Fraction(0)), Fraction(n - 1))
             low = math.floor(at)
-            found.append([(low, 1 - (at - low)), (low + 1, at - low)])
-    return [[(min(k, n - 1), float(weight)) for k, weight in line] for line in found]
+            lines.append([(low, 1 - (at - low)), (low + 1, at - low)])
+    return [[(min(k, n - 1), float(weight)) for k, weight in line] for line in lines]
 
 
 def resize(x, size, mode="nearest", align_corners=False, scale=None):

@@ -53,8 +53,8 @@ def _searchsorted(x1, x2, *, side="left", sorter=None):
     line = x1 if sorter is None else x1[sorter]
     line = [_rank(v) for v in line.tolist()]
     find = bisect.bisect_left if side == "left" else bisect.bisect_right
-    found = [find(line, _rank(v)) for v in x2.ravel().tolist()]
-    return np.array(found, int).reshape(x2.shape)
+    positions = [find(line, _rank(v)) for v in x2.ravel().tolist()]
+    return np.array(positions, int).reshape(x2.shape)
 
 
 def _unique_all(x):
@@ -65,13 +65,13 @@ def _unique_all(x):
             nans.append([i])
         else:
             groups.setdefault(v, []).append(i)
-    found = [groups[v] for v in sorted(groups, key=_rank)]
-    found += sorted(nans, key=lambda places: _rank(x.ravel()[places[0]].item()))
+    occurrences = [groups[v] for v in sorted(groups, key=_rank)]
+    occurrences += sorted(nans, key=lambda places: _rank(x.ravel()[places[0]].item()))
     inverse = np.empty(x.size, int)
-    for n, places in enumerate(found):
+    for n, places in enumerate(occurrences):
         inverse[places] = n
-    first = np.array([places[0] for places in found], int)
-    counts = np.array([len(places) for places in found], int)
+    first = np.array([places[0] for places in occurrences], int)
+    counts = np.array([len(places) for places in occurrences], int)
     return x.ravel()[first], first, inverse.reshape(x.shape), counts
 
 
@@ -87,8 +87,8 @@ def _unique_inverse(x):
 
 def _isin(x1, x2, *, invert=False):
     others = x2.ravel().tolist()
-    found = [any(v == w for w in others) != invert for v in x1.ravel().tolist()]
-    return np.array(found, bool).reshape(x1.shape)
+    membership = [any(v == w for w in others) != invert for v in x1.ravel().tolist()]
+    return np.array(membership, bool).reshape(x1.shape)
 
 
 def _apart(s: Sample, shape=None):

@@ -29,9 +29,9 @@ def move(x: ef.Tensor) -> ef.Tensor:
 def test_half_the_bytes_are_moved_and_rounded(way: Callable[..., Any], scope: str) -> None:
     x = ef.tensor(np.linspace(-3, 5, 7, dtype="f4"), device="cpu:0")
     f = way(move)
-    with recorded(TransferEvent) as found, ef.device(scope):
+    with recorded(TransferEvent) as recorder, ef.device(scope):
         y = f(x)
-    (moved,) = found.of("transfer")
+    (moved,) = recorder.of("transfer")
     assert moved.nbytes == x.nbytes / 2
     assert str(y.type) == "f32[7]@cpu:1"
     assert y.numpy().tobytes() == x.astype("bfloat16").astype("float32").numpy().tobytes()
@@ -39,9 +39,9 @@ def test_half_the_bytes_are_moved_and_rounded(way: Callable[..., Any], scope: st
 
 def test_gradients_are_sent_alike() -> None:
     x = ef.tensor([1.0, 2.0])
-    with recorded(TransferEvent) as found:
+    with recorded(TransferEvent) as recorder:
         gradient = ef.grad(lambda x: (move(x) * 1.001).sum())(x)
-    assert [one.nbytes for one in found.of("transfer")] == [4, 4]
+    assert [one.nbytes for one in recorder.of("transfer")] == [4, 4]
     assert gradient.tolist() == [1.0, 1.0]  # 1.001, rounded
 
 

@@ -30,8 +30,10 @@ def test_what_is_written_is_read(features: dict[str, Any]) -> None:
         data = write_example(features)
     except UnicodeEncodeError:  # a lone surrogate
         return
-    found = {name: (kind, list(values)) for name, (kind, values) in read_example(data).items()}
-    assert found == features
+    features_read = {
+        name: (kind, list(values)) for name, (kind, values) in read_example(data).items()
+    }
+    assert features_read == features
 
 
 @given(_features, st.data())
@@ -51,26 +53,26 @@ def test_damage_is_an_error_or_other_features(features: dict[str, Any], data: An
 def test_many_examples(call: Call) -> None:
     records = [ef.io.encode_example({"n": i, "words": [b"w"] * i}) for i in range(3)]
     both = {"n": "i64[]", "words": "bytes[n]"}
-    found = call(lambda: ef.io.parse_example(ef.stack(records), both))
-    assert found["n"].tolist() == [0, 1, 2]
-    assert found["words"].tolist() == [[b"", b""], [b"w", b""], [b"w", b"w"]]
+    tensors = call(lambda: ef.io.parse_example(ef.stack(records), both))
+    assert tensors["n"].tolist() == [0, 1, 2]
+    assert tensors["words"].tolist() == [[b"", b""], [b"w", b""], [b"w", b"w"]]
     none = call(lambda: ef.io.parse_example(ef.zeros((0,), dtype="bytes"), both))
     assert {name: x.shape for name, x in none.items()} == {"n": (0,), "words": (0, 0)}
 
 
 def test_shapes_and_defaults(call: Call) -> None:
     record = ef.io.encode_example({"x": ef.arange(6, dtype="float32"), "name": b"a"})
-    found = call(
+    tensors = call(
         lambda: ef.io.parse_example(
             record,
             {"x": "f32[2,n]", "name": "bytes[1]", "more": "f32[2]", "rest": "i64[n]"},
             defaults={"more": 0.5},
         )
     )
-    assert found["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert found["name"].tolist() == [b"a"]
-    assert found["more"].tolist() == [0.5, 0.5]
-    assert found["rest"].shape == (0,)
+    assert tensors["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert tensors["name"].tolist() == [b"a"]
+    assert tensors["more"].tolist() == [0.5, 0.5]
+    assert tensors["rest"].shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -135,10 +137,10 @@ def test_against_tensorflow(tmp_path: Any) -> None:
             ).item(),
         ):
             kinds = {"f": "f32[n]", "i": "i64[n]", "w": "bytes[n]"}
-            found = ef.io.parse_example(data, kinds)
-            assert found["f"].numpy().tobytes() == floats.tobytes()
-            assert found["i"].tolist() == ints.tolist()
-            assert found["w"].tolist() == words
+            tensors = ef.io.parse_example(data, kinds)
+            assert tensors["f"].numpy().tobytes() == floats.tobytes()
+            assert tensors["i"].tolist() == ints.tolist()
+            assert tensors["w"].tolist() == words
             read = tf.train.Example.FromString(data).features.feature
             assert list(read["f"].float_list.value) == floats.tolist()
             assert list(read["i"].int64_list.value) == ints.tolist()

@@ -101,8 +101,8 @@ def test_a_palette_is_looked_up() -> None:
     image.putpalette([10, 20, 30, 40, 50, 60])
     image.putdata([0, 1])
     image.save(buffer, "PNG")
-    found = ef.io.decode_image(buffer.getvalue(), channels=None)
-    assert found.tolist() == [[[10, 20, 30], [40, 50, 60]]]
+    pixels = ef.io.decode_image(buffer.getvalue(), channels=None)
+    assert pixels.tolist() == [[[10, 20, 30], [40, 50, 60]]]
 
 
 def test_one_trace_for_all_contents() -> None:
@@ -141,11 +141,11 @@ def test_gradients_flow_beside_bytes() -> None:
 
 @given(st.lists(st.floats(width=64), max_size=5), st.sampled_from(["float64", "float32"]))
 def test_numbers_as_python_writes_them(values: list[float], dtype: str) -> None:
-    found = ef.io.parse_numbers(ef.tensor([b"%r" % x for x in values], dtype="bytes"), dtype)
+    numbers = ef.io.parse_numbers(ef.tensor([b"%r" % x for x in values], dtype="bytes"), dtype)
     with np.errstate(over="ignore"):
         expected = np.array(values, "float64").astype(dtype)
-    np.testing.assert_array_equal(found.numpy(), expected)
-    assert np.signbit(found.numpy())[expected == 0].tolist() == (
+    np.testing.assert_array_equal(numbers.numpy(), expected)
+    assert np.signbit(numbers.numpy())[expected == 0].tolist() == (
         np.signbit(expected)[expected == 0].tolist()
     )
 

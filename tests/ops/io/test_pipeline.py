@@ -21,13 +21,13 @@ FEATURES = {"image": "bytes[]", "label": "i64[]"}
 def pictures(count: int) -> list[tuple[np.ndarray[Any, Any], int]]:
     """Pictures whose class is whether their left half is the brighter one."""
     rng = np.random.default_rng(5)
-    found = []
+    examples = []
     for i in range(count):
         pixels = rng.integers(0, 100, (4, 4, 1), dtype=np.uint8)
         half = pixels[:, :2] if i % 2 else pixels[:, 2:]
         half += np.uint8(100)
-        found.append((pixels, i % 2))
-    return found
+        examples.append((pixels, i % 2))
+    return examples
 
 
 def written(make_records: MakeFile, count: int, files: int) -> tuple[list[str], Any]:
@@ -67,9 +67,9 @@ class Pipeline:
         self.records.enqueue(self.reader.read()[1])
 
     def _parse(self) -> None:
-        found = ef.io.parse_example(self.records.dequeue(), FEATURES)
-        image = ef.io.decode_image(found["image"], channels=1, dtype=ef.float32, size=(4, 4))
-        self.examples.enqueue({"image": image, "label": found["label"]})
+        features = ef.io.parse_example(self.records.dequeue(), FEATURES)
+        image = ef.io.decode_image(features["image"], channels=1, dtype=ef.float32, size=(4, 4))
+        self.examples.enqueue({"image": image, "label": features["label"]})
 
     def _train(self) -> None:
         batch = self.examples.dequeue_up_to(10)

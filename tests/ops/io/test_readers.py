@@ -200,8 +200,8 @@ def test_each_record_is_given_once(traced: bool, make_records: MakeFile) -> None
     files.close()
     for runner in runners:
         runner.join()
-    found = Counter(out.dequeue_many(200).tolist())
-    assert found == Counter(b"%d" % (100 * k + i) for k in range(4) for i in range(50))
+    counts = Counter(out.dequeue_many(200).tolist())
+    assert counts == Counter(b"%d" % (100 * k + i) for k in range(4) for i in range(50))
     assert reader.count == 200
 
 
@@ -232,9 +232,9 @@ def test_each_record_is_an_event(call: Call, make_file: MakeFile) -> None:
         names(make_file("a", b"one\nthree\n"), make_file("b", b"x\n")), name="words"
     )
     call(reader.read)  # without an instrument
-    with recorded() as found:
+    with recorded() as recorder:
         call(lambda: reader.read_up_to(5))
-    told = found.of("element", "words")
+    told = recorder.of("element", "words")
     assert [event.nbytes for event in told] == [5, 1]
     assert {event.device for event in told} == {"cpu:0"}
     assert all(event.seconds > 0 for event in told)
@@ -244,11 +244,11 @@ def test_each_record_is_an_event(call: Call, make_file: MakeFile) -> None:
 def test_what_comes_back_is_told_once(call: Call, make_file: MakeFile) -> None:
     files = names(make_file("a", b"1\n2\n"), close=False)
     reader = ef.io.TextLineReader(files, name="back")
-    with recorded() as found:
+    with recorded() as recorder:
         with pytest.raises(errors.WaitTimeoutError):
             call(lambda: reader.read_up_to(3, timeout=0.01))
         call(lambda: reader.read_up_to(2))
-    assert len(found.of("element", "back")) == 2
+    assert len(recorder.of("element", "back")) == 2
 
 
 def test_a_record_that_is_left_out_is_an_event(call: Call, make_records: MakeFile) -> None:
@@ -257,11 +257,11 @@ def test_a_record_that_is_left_out_is_an_event(call: Call, make_records: MakeFil
     data[data.index(b"one")] ^= 1
     path.write_bytes(data)
     reader = ef.io.RecordReader(names(str(path)), skip_damaged=True, name="careless")
-    with recorded() as found:
+    with recorded() as recorder:
         assert call(reader.read)[1].tolist() == b"two"
-    (skip,) = found.of("skip", "careless")
+    (skip,) = recorder.of("skip", "careless")
     assert skip.error.startswith(f"record 0 of {path} is damaged")
-    assert [event.nbytes for event in found.of("element", "careless")] == [3]
+    assert [event.nbytes for event in recorder.of("element", "careless")] == [3]
 
 
 def test_who_hears_of_a_record_may_read(make_file: MakeFile) -> None:
@@ -366,13 +366,13 @@ def test_nothing_is_lost_or_doubled(
         expected += records
     files.close().wait()
     reader = ReaderState(files, RecordFormat())
-    found: list[bytes] = []
+    records_read: list[bytes] = []
     for count, keep in plan:
         attempt = reader.read(count, partial=True)
         attempt.begin()
         assert attempt.done
         if keep and attempt.failure is None:
-            found += [record for _, record in attempt.value]
+            records_read += [record for _, record in attempt.value]
         else:
             attempt.abandon()
     while True:
@@ -380,8 +380,8 @@ def test_nothing_is_lost_or_doubled(
         attempt.begin()
         if attempt.failure is not None:
             break
-        found += [record for _, record in attempt.value]
-    assert found == expected
+        records_read += [record for _, record in attempt.value]
+    assert records_read == expected
     assert reader.count == len(expected)
 
 
@@ -392,11 +392,11 @@ def test_ctrl_c_between_reading_and_noting(make_file: MakeFile) -> None:
         times = 1
 
         def read(self, file: Any, offset: int) -> tuple[bytes, str | None]:
-            found = super().read(file, offset)
+            record = super().read(file, offset)
             if self.times:
                 self.times -= 1
                 raise KeyboardInterrupt
-            return found
+            return record
 
     files = names(make_file("a", b"1\n2\n"))
     reader = ReaderState(files.resource, Interrupted(0))

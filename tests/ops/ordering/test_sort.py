@@ -87,8 +87,8 @@ def test_searchsorted_agrees_with_sort(array, side) -> None:
 def test_searchsorted_through_a_sorter() -> None:
     x = ef.tensor([30.0, 10.0, 20.0])
     values = ef.tensor([[20.0, 5.0], [25.0, 99.0]])
-    found = ef.searchsorted(x, values, sorter=ef.argsort(x))
-    assert found.tolist() == [[1, 0], [2, 3]]
+    positions = ef.searchsorted(x, values, sorter=ef.argsort(x))
+    assert positions.tolist() == [[1, 0], [2, 3]]
     assert ef.searchsorted(ef.tensor([1, 5]), 3.5).tolist() == 1
 
 

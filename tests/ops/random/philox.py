@@ -23,10 +23,10 @@ def words(seed: int, ticket: int, count: int, width: int = 64, stream: int = 0) 
     """The words of a draw."""
     whole = (count + 1) // 2 if width == 32 else count
     blocks = (block((i, stream, ticket, 0), (seed, 0)) for i in range((whole + 3) // 4))
-    found = [word for four in blocks for word in four]
+    integers = [word for four in blocks for word in four]
     if width == 32:
-        found = [half for word in found for half in (word & (2**32 - 1), word >> 32)]
-    return found[:count]
+        integers = [half for word in integers for half in (word & (2**32 - 1), word >> 32)]
+    return integers[:count]
 
 
 def positive(word: int, width: int) -> float:

@@ -36,11 +36,11 @@ def test_the_law_of_poisson(rate: float) -> None:
     drawn = _drawn("poisson", rate)
     values = np.arange(drawn.max() + 2)
     expected = scipy.stats.poisson(rate).pmf(values) * _COUNT
-    found = np.bincount(drawn.astype(int), minlength=len(values))
+    counts = np.bincount(drawn.astype(int), minlength=len(values))
     often = expected > 5
-    found = np.append(found[often], found[~often].sum())
+    counts = np.append(counts[often], counts[~often].sum())
     expected = np.append(expected[often], _COUNT - expected[often].sum())
-    assert scipy.stats.chisquare(found, expected).pvalue > 0.001
+    assert scipy.stats.chisquare(counts, expected).pvalue > 0.001
 
 
 def test_probabilities_of_categories() -> None:

@@ -160,9 +160,9 @@ def test_numbers_that_make_shapes_become_static(text: str) -> None:
 
 
 def test_result_type_leaves_nothing_in_the_graph() -> None:
-    found = []
-    traced = WithNumber(lambda x, p: found.append(ef.result_type(ef.int8, p)) or x, 2.5)
-    assert found == [ef.float32]
+    dtypes = []
+    traced = WithNumber(lambda x, p: dtypes.append(ef.result_type(ef.int8, p)) or x, 2.5)
+    assert dtypes == [ef.float32]
     assert not traced.tracer.graph.nodes
 
 

@@ -27,10 +27,10 @@ SIZES = range(8)
 def test_a_slice_with_known_bounds(step: int | None) -> None:
     bounds = [None, *range(-9, 10)]
     for start, stop in itertools.product(bounds, bounds):
-        found = slice_size((start, stop, step), N)
+        extent = slice_size((start, stop, step), N)
         for size in SIZES:
             want = len(range(size)[start:stop:step])
-            assert evaluate(found, {"n": size}) == want, (start, stop, step, size)
+            assert evaluate(extent, {"n": size}) == want, (start, stop, step, size)
 
 
 BOUNDS: list[Any] = [
@@ -41,12 +41,12 @@ BOUNDS: list[Any] = [
 @pytest.mark.parametrize("step", [None, 2, -1, -3])
 def test_a_slice_with_symbolic_bounds(step: int | None) -> None:
     for start, stop in itertools.product(BOUNDS, BOUNDS):
-        found = slice_size((start, stop, step), N)
+        extent = slice_size((start, stop, step), N)
         for size, other in itertools.product(range(6), repeat=2):
             sizes = {"n": size, "m": other}
             first, last = (b if b is None else evaluate(b, sizes) for b in (start, stop))
             want = len(range(size)[first:last:step])
-            assert evaluate(found, sizes) == want, (start, stop, step, sizes)
+            assert evaluate(extent, sizes) == want, (start, stop, step, sizes)
 
 
 @given(
@@ -71,11 +71,11 @@ def test_slices_that_are_as_long_have_one_expression() -> None:
 
 @pytest.mark.parametrize("bound", [b for b in BOUNDS if b is not None])
 def test_the_position_of_a_bound(bound: Any) -> None:
-    found = position_within(bound, N)
+    position = position_within(bound, N)
     for size, other in itertools.product(range(6), repeat=2):
         sizes = {"n": size, "m": other}
         want = slice(evaluate(bound, sizes), None).indices(size)[0]
-        assert evaluate(found, sizes) == want == position_within(evaluate(bound, sizes), size)
+        assert evaluate(position, sizes) == want == position_within(evaluate(bound, sizes), size)
 
 
 def test_what_is_known_of_shapes() -> None:

@@ -137,13 +137,13 @@ def test_dtypes_come_as_they_are(mode: Any, dtype: str) -> None:
     ],
 )
 def test_forms_of_types(mode: Any, types: Any, result: Any) -> None:
-    found = mode(lambda x: ef.py_call(result, types, x))(ef.tensor([1.0, 2.0]))
+    output = mode(lambda x: ef.py_call(result, types, x))(ef.tensor([1.0, 2.0]))
     if types is None:
-        assert found is None
+        assert output is None
         return
     want = leaves(result(ef.tensor([1.0, 2.0])))
     kinds = leaves(types)
-    for y, w, kind in zip(leaves(found), want, kinds, strict=True):
+    for y, w, kind in zip(leaves(output), want, kinds, strict=True):
         assert y.tolist() == (w if isinstance(w, (int, float)) else w.tolist())
         name = kind.partition("[")[0] if isinstance(kind, str) else "f32"
         assert str(y.type).startswith(name.replace("float32", "f32").replace("bool", "bool"))

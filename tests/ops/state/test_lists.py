@@ -42,13 +42,13 @@ def _index(i: int) -> ef.Tensor:
 
 
 def _erase(values: ef.Tensor, i: int) -> ef.Tensor:
-    found: ef.Tensor = bind(get_op("list_erase"), values, _index(i))
-    return found
+    rest: ef.Tensor = bind(get_op("list_erase"), values, _index(i))
+    return rest
 
 
 def _cut(values: ef.Tensor, size: int) -> ef.Tensor:
-    found: ef.Tensor = bind(get_op("list_cut"), values, _index(size))
-    return found
+    head: ef.Tensor = bind(get_op("list_cut"), values, _index(size))
+    return head
 
 
 def test_values() -> None:
@@ -162,11 +162,11 @@ def test_ctrl_c_anywhere_leaves_all_versions_as_they_were() -> None:
     """Ctrl-C comes at each place of a change in turn, also while an old version takes the dict."""
 
     def versions() -> list[ListData]:
-        found = [ListData().pushed([0, 1, 2])]
-        found.append(found[-1].pushed([3, 4]))
-        found.append(found[-1].changed([1, 3, 7], [10, None, 70], 8))
-        found.append(found[-1].popped(4)[0])
-        return found
+        states = [ListData().pushed([0, 1, 2])]
+        states.append(states[-1].pushed([3, 4]))
+        states.append(states[-1].changed([1, 3, 7], [10, None, 70], 8))
+        states.append(states[-1].popped(4)[0])
+        return states
 
     def read(values: ListData) -> dict[int, int]:
         return dict(sorted(values.items()))
@@ -181,13 +181,13 @@ def test_ctrl_c_anywhere_leaves_all_versions_as_they_were() -> None:
             for number in range(4):
                 after, ended = 1, False
                 while not ended:
-                    found = versions()
+                    states = versions()
                     with suppress(KeyboardInterrupt):
-                        interrupted(lambda v=found[number], call=call: call(v), after)
+                        interrupted(lambda v=states[number], call=call: call(v), after)
                         ended = True
-                    assert [read(v) for v in found] == want
-                    assert [read(v) for v in reversed(found)] == want[::-1]
-                    assert [len(v) for v in found] == [len(w) for w in want]
+                    assert [read(v) for v in states] == want
+                    assert [read(v) for v in reversed(states)] == want[::-1]
+                    assert [len(v) for v in states] == [len(w) for w in want]
                     after += 1
                 assert after > 4
 

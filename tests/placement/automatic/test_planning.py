@@ -97,8 +97,8 @@ def test_a_list_schedule_is_near_the_best_of_all_assignments() -> None:
         every = product(*[unit.devices for unit in problem.units])
         best = min(problem.estimate(tuple(one)) for one in every)
         starts = [schedule(problem), problem.own, contiguous(problem, by_bytes=False)]
-        found = min(improve(problem, start)[1] for start in starts)
-        assert found.seconds <= best.seconds / 0.9
+        estimate = min(improve(problem, start)[1] for start in starts)
+        assert estimate.seconds <= best.seconds / 0.9
 
 
 def test_a_loop_over_several_devices_can_be_gathered_where_its_results_are() -> None:

@@ -48,10 +48,10 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 def test_it_is_where_the_setting_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EAGERFLOW_CACHE", str(tmp_path))
     assert rates_module.cache_file().parent == tmp_path
-    found = ef.placement.measure(["cpu:0", "async:0"])
-    assert load() == found
-    assert found.measured
-    assert {*found.links} == {"cpu>async", "async>cpu"}
+    rates = ef.placement.measure(["cpu:0", "async:0"])
+    assert load() == rates
+    assert rates.measured
+    assert {*rates.links} == {"cpu>async", "async>cpu"}
     assert ef.placement.measure(["cpu:0"]).kinds.keys() == {"cpu", "async"}
 
 

@@ -191,15 +191,15 @@ def test_copies_to_one_device_queue_and_run_beside_kernels() -> None:
     ops = [SimulatedOp(1.0), SimulatedOp(1.0), SimulatedOp(1.0, needs=(3, 4))]
     regions = [SimulatedRegion(0, (0, 1)), SimulatedRegion(1, (2,), receives=(0, 1))]
     moves = tuple(SimulatedMove(i, 0, 0, 1, seconds=2.0) for i in range(2))
-    found = simulate(_step(ops, regions, later=True, moves=moves))
-    assert found.spans[3:] == [(1.0, 3.0), (3.0, 5.0)]
-    assert found.seconds == 6.0
+    simulation = simulate(_step(ops, regions, later=True, moves=moves))
+    assert simulation.spans[3:] == [(1.0, 3.0), (3.0, 5.0)]
+    assert simulation.seconds == 6.0
 
 
 def test_the_host_reads_values_of_its_own_region_as_it_comes_to_them() -> None:
     ops = [SimulatedOp(3.0, call=0.5), SimulatedOp(1.0, call=0.5, reads=(0,)), SimulatedOp(1.0)]
-    found = simulate(_step(ops, [SimulatedRegion(0, (0, 1, 2))], later=True))
-    assert found.spans == [(0.5, 3.5), (4.0, 5.0), (5.0, 6.0)]
+    simulation = simulate(_step(ops, [SimulatedRegion(0, (0, 1, 2))], later=True))
+    assert simulation.spans == [(0.5, 3.5), (4.0, 5.0), (5.0, 6.0)]
 
 
 def test_regions_that_wait_for_each_other_are_seen() -> None:
@@ -226,8 +226,8 @@ def test_the_host_reads_a_value_when_it_is_there_and_another_strand_goes_on() ->
     ops = [SimulatedOp(3.0), SimulatedOp(1.0), SimulatedOp(1.0)]
     regions = [SimulatedRegion(0, (0,)), SimulatedRegion(0, (1,)), SimulatedRegion(1, (2,))]
     strands = ["run 0, wait 0, run 1", "run 2"]
-    found = simulate(_step(ops, regions, later=True, strands=strands))
-    assert found.spans == [(0.0, 3.0), (3.0, 4.0), (0.0, 1.0)]
+    simulation = simulate(_step(ops, regions, later=True, strands=strands))
+    assert simulation.spans == [(0.0, 3.0), (3.0, 4.0), (0.0, 1.0)]
 
 
 def test_a_value_for_another_kind_of_device_goes_when_it_is_there() -> None:
@@ -236,8 +236,8 @@ def test_a_value_for_another_kind_of_device_goes_when_it_is_there() -> None:
     moves = (SimulatedMove(0, 0, 0, 1, seconds=0.5, waits=True),)
     devices = [SimulatedDevice("gpu:0", later=True), SimulatedDevice("cpu:0", later=False)]
     acts = [[_act("run 0"), _act("send 0")], [_act("receive 0"), _act("run 1")]]
-    found = simulate(SimulatedStep(devices, ops, regions, moves, strands=acts))
-    assert found.spans == [(0.0, 2.0), (2.5, 3.5), (2.0, 2.5)]
+    simulation = simulate(SimulatedStep(devices, ops, regions, moves, strands=acts))
+    assert simulation.spans == [(0.0, 2.0), (2.5, 3.5), (2.0, 2.5)]
 
 
 def test_heavy_regions_of_strands_run_at_once_where_threads_are_idle() -> None:

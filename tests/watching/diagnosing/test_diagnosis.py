@@ -46,12 +46,12 @@ def test_a_nan_is_found_without_being_asked_for() -> None:
         for _ in range(12):
             f(x)
             observe(watcher)
-        (found,) = [d for d in diagnoses(watcher, perf_counter()) if d.kind == "nan"]
+        (diagnosis,) = [d for d in diagnoses(watcher, perf_counter()) if d.kind == "nan"]
         for _ in range(12):
             f(x * 3.0)
             observe(watcher)
         after = [d for d in diagnoses(watcher, perf_counter()) if d.kind == "nan"]
-    assert found.text == (
+    assert diagnosis.text == (
         "NaN: sqrt in outer on cpu:0 makes NaN of finite values, and a result has them, too"
     )
     assert after == []
@@ -62,16 +62,16 @@ def test_a_nan_in_some_steps_is_found_whatever_their_period() -> None:
     f = ef.trace(lambda x: ef.sqrt(x).sum())
     good, bad = ef.ones(4), -ef.ones(4)
     f(good)
-    found = []
+    nodes = []
     with quiet() as watcher:
         watcher.observer.draw = Random(1).randrange
         for _ in range(80):
             for x in [good] * 4 + [bad] * 4:
                 f(x)
             observe(watcher)
-            found += [d.node for d in diagnoses(watcher, perf_counter()) if d.kind == "nan"]
-    assert len(set(found)) == 1
-    assert len(found) > 30  # and it stays, although half of the checked steps have none
+            nodes += [d.node for d in diagnoses(watcher, perf_counter()) if d.kind == "nan"]
+    assert len(set(nodes)) == 1
+    assert len(nodes) > 30  # and it stays, although half of the checked steps have none
 
 
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")  # on purpose
@@ -87,10 +87,10 @@ def test_a_function_that_is_traced_again_and_again() -> None:
         assert diagnoses(watcher, perf_counter()) == []
         scale(ef.ones(2), "step 3")
         watcher.collect()
-        (found,) = diagnoses(watcher, perf_counter())
+        (diagnosis,) = diagnoses(watcher, perf_counter())
         later = diagnoses(watcher, perf_counter() + 60)
-    assert found.kind == "retraces"
-    assert found.text.startswith("scale is retraced again and again, 4 times in 10 s, because")
+    assert diagnosis.kind == "retraces"
+    assert diagnosis.text.startswith("scale is retraced again and again, 4 times in 10 s, because")
     assert later == []
 
 
@@ -105,11 +105,11 @@ def test_traces_are_counted_beyond_those_that_are_remembered() -> None:
         for i in range(many):
             scale(ef.ones(2), f"step {i}")
         watcher.collect()
-        (found,) = diagnoses(watcher, perf_counter())
-    assert f"{many} times in 10 s" in found.text
-    assert found.path == ("scale",)
-    assert name_of(found.executable) == "scale"
-    assert found.executable == scale.latest().executable.number
+        (diagnosis,) = diagnoses(watcher, perf_counter())
+    assert f"{many} times in 10 s" in diagnosis.text
+    assert diagnosis.path == ("scale",)
+    assert name_of(diagnosis.executable) == "scale"
+    assert diagnosis.executable == scale.latest().executable.number
 
 
 def test_too_few_observed_steps_are_no_judgement() -> None:
@@ -139,10 +139,10 @@ def test_shares_that_are_told_are_those_of_the_table() -> None:
         for _ in range(8):
             slow(x)
             observe(watcher)
-        (found,) = diagnoses(watcher, perf_counter())
+        (diagnosis,) = diagnoses(watcher, perf_counter())
         (observed,) = [o for o in watcher.observer.executables.values() if o.costs.steps]
-        cost = next(c for c in observed.costs.table() if c.index == found.node)
-    assert f"{share_text(cost.share)} of a step" in found.text
+        cost = next(c for c in observed.costs.table() if c.index == diagnosis.node)
+    assert f"{share_text(cost.share)} of a step" in diagnosis.text
 
 
 def test_runs_as_they_should_be_have_none() -> None:
