@@ -178,3 +178,42 @@ def test_nothing_left_behind() -> None:
     )
     for file in FILES.values():
         assert not words.search(file.read_text()), file
+
+
+#: names that tell nothing about the values of variables, for want of a noun
+_VAGUE = re.compile(r"\b(found|res|stuff|tmp)\b")
+
+
+def vague(text: str) -> list[str]:
+    """The lines of a module that give a variable, a parameter or an attribute such a name."""
+    nodes = ast.walk(ast.parse(text)) if _VAGUE.search(text) else ()
+    return [
+        f"line {node.lineno}: {name}"
+        for node in nodes
+        if isinstance(node, ast.expr | ast.arg | ast.ExceptHandler)
+        and (name := _bound(node)) is not None
+        and _VAGUE.fullmatch(name)
+    ]
+
+
+def _bound(node: ast.AST) -> str | None:
+    """The name to which a node binds a value."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            return name
+        case ast.arg(arg=name) | ast.ExceptHandler(name=name):
+            return name
+        case _:
+            return None
+
+
+def test_names_of_variables_are_nouns() -> None:
+    tools = {str(f.relative_to(ROOT)): f for f in (ROOT / "tools").rglob("*.py")}
+    names = {place: vague(f.read_text()) for place, f in (FILES | TESTS | tools).items()}
+    assert {place: wrong for place, wrong in names.items() if wrong} == {}
+
+
+def test_a_vague_name_is_seen() -> None:
+    text = "found = 1\nfor res in found:\n    x.tmp = lambda stuff: stuff.found\n"
+    assert vague(text) == ["line 1: found", "line 2: res", "line 3: tmp", "line 3: stuff"]
+    assert vague("def found():\n    return f(tmp=1)\n") == []
