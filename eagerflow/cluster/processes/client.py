@@ -21,7 +21,7 @@ from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.pending_answers import Answered, Pending, Unasked
 from eagerflow.cluster.processes.request_handling import failure_of
-from eagerflow.cluster.processes.slabs import Slabs, WrittenSlab, framed, unframed
+from eagerflow.cluster.processes.shared_memory.slabs import Slabs, WrittenSlab, framed, unframed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, client_name, step_number
@@ -374,7 +374,9 @@ class Connections:
                     self._take(received)
                 if self._wake <= monotonic():
                     self._handle(("tick",))
-                wake = min(self._settle(), self._wake)
+                if self.slabs.due <= monotonic():
+                    self.slabs.settle(monotonic())
+                wake = min(self._settle(), self._wake, self.slabs.due)
         finally:
             with self._changed:
                 self._over = True

@@ -25,7 +25,7 @@ from eagerflow.cluster.processes.listening import Doors, check_folder, is_addres
 from eagerflow.cluster.processes.overheard_output import StrayLines, write_unheard
 from eagerflow.cluster.processes.request_handling import TaskWork, failure_of
 from eagerflow.cluster.processes.server_grants import ServerGrants
-from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
+from eagerflow.cluster.processes.shared_memory.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import Received, ServerSockets
 from eagerflow.cluster.protocol.message_heads import STEPS, is_client
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
@@ -177,7 +177,9 @@ class TaskServer:
                         self._take(received)
                 if self._wake <= self._station.now:
                     self._handle(("tick",))
-                wake = min(self._settle(), self._wake)
+                if self._slabs.due <= self._station.now:
+                    self._slabs.settle(self._station.now)
+                wake = min(self._settle(), self._wake, self._slabs.due)
                 if parent is not None and self._sockets.has_something(parent):
                     if os.read(parent, 1) != STOP and left is not None:
                         shutil.rmtree(left, ignore_errors=True)

@@ -95,12 +95,15 @@ def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, 
     return message, _joined(rest, limits) if rest else rest
 
 
-def write_in_slab(
-    slab: SlabMessage, message: AnyMessage, frames: Sequence[Frame]
-) -> list[Frame] | None:
-    """A message whose long frames lie in a slab; None if its header is too long for that."""
+def short_header(message: AnyMessage) -> bytes | None:
+    """The header of a message, to follow a `SlabMessage`; None if it is too long for that."""
     header = _encode(message)
-    return None if len(header) >= CHUNK else [_encode(slab), header, *frames]
+    return None if len(header) >= CHUNK else header
+
+
+def write_in_slab(slab: SlabMessage, header: bytes, frames: Sequence[Frame]) -> list[Frame]:
+    """A message whose long frames lie in a slab."""
+    return [_encode(slab), header, *frames]
 
 
 def read_in_slab(

@@ -35,7 +35,7 @@ from eagerflow.cluster.protocol.message_heads import (
 )
 
 #: version of these messages; peers of another version are refused when a connection begins
-PROTOCOL: Final = 7
+PROTOCOL: Final = 8
 #: version of the text form of graphs
 GRAPH_TEXT: Final = 2
 
@@ -483,12 +483,15 @@ class SlabMessage(AbstractMessage, tag="slab", frozen=True):
         size: bytes of the slab.
         places: for each long frame its index in the message, its offset in the slab, and its bytes.
             In the message the frame is empty.
+        use: for a slab that stays, to be named by further messages, the number of this use, which
+            rises; 0 for the slab of a single message.
     """
 
     token: Word
     slab: Serial
     size: Size
     places: Annotated[tuple[tuple[Serial, Size, Size], ...], Meta(max_length=100_000)]
+    use: Serial = 0
 
 
 Request = (

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from eagerflow.cluster.processes.client import Connections
-from eagerflow.cluster.processes.slabs import BORROWED, WrittenSlab
+from eagerflow.cluster.processes.shared_memory.slabs import BORROWED, WrittenSlab
 from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Heads
 from eagerflow.cluster.protocol.messages import (

@@ -12,13 +12,16 @@ import random
 import socket
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 from msgspec import inspect
 
-from eagerflow.cluster.processes import slabs
 from eagerflow.cluster.processes.listening import Doors
+from eagerflow.cluster.processes.shared_memory.incoming_slabs import NAME
+from eagerflow.cluster.processes.shared_memory.memory_files import ADD_SEALS
+from eagerflow.cluster.processes.shared_memory.slabs import beside
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.message_heads import ArrayHead, step_number
 from eagerflow.cluster.protocol.messages import (
@@ -40,6 +43,8 @@ from tests.cluster.protocol.traffic import Training, messages, registrations
 Wire = list[bytes]
 _encode: Final = msgspec.msgpack.Encoder().encode
 _LONGEST: Final = 6
+#: limit on the connections of kept slabs
+_KEPT: Final = 8
 _INTS: Final = (0, 1, 2, 7, 255, 2**31 - 1, 2**32, 2**63 - 1)
 _WORDS: Final = (
     "",
@@ -90,7 +95,9 @@ class Fuzzer:
     def __init__(self, seed: int, doors: Doors, canary: str) -> None:
         self._draw = random.Random(seed)
         self._canary = canary
-        self._slabs = str(slabs.beside(doors))
+        self._slabs = str(beside(doors))
+        self._bringers: dict[bytes, socket.socket] = {}
+        self._kept: list[tuple[bytes, int, int]] = []  # token, number, size
         self._training = Training()  # keeps its variables alive
         self._traffic: list[Wire] = [
             [bytes(frame) for frame in frames]
@@ -107,7 +114,7 @@ class Fuzzer:
         """
         number, last = 2, []
         for _ in range(count):
-            kind = self._draw.choices(self._makers, (30, 40, 10, 20, 2))[0]
+            kind = self._draw.choices(self._makers, (30, 40, 10, 20, 8))[0]
             wire = kind(session, number)
             if _number(wire) == number:
                 number += 1
@@ -167,29 +174,64 @@ class Fuzzer:
         return [*map(bytes, codec.write(Eager(number, actions), frames))]
 
     def _in_slab(self, session: int, number: int) -> Wire:
-        draw, size = self._draw, self._draw.choice((0, 1, 4096, 1 << 20))
-        token = draw.randbytes(16)
+        draw, size = self._draw, self._draw.choice((0, 1, 4096, 4096, 1 << 20))
+        use = draw.choice((0, 0, 1, 1, 2, 2**63 - 1))
+        if self._kept and draw.random() < 0.3:
+            token, slab, size = draw.choice(self._kept)
+            self._again(token, slab)
+        else:
+            token, slab = draw.randbytes(16), number
+            self._offer(token, slab, size, stays=use > 0)
+        first = draw.choice((size, size + 1, 8, 8, 8))
+        places = ((0, 0, first), (1, draw.choice((0, 64, 64)), 8))[: draw.randint(0, 2)]
+        said = draw.choice((size, size, size, 1 << 40))
+        head = SlabMessage(0, token.hex(), slab, said, places, use)
+        inner = draw.choice((self._mutated, self._made))(session, number)
+        if draw.random() < 0.7:
+            inner[1:] = [b""] * len(places)
+        return [*map(bytes, codec.write(head)), *inner]
+
+    def _offer(self, token: bytes, number: int, size: int, *, stays: bool) -> None:
+        """Offer a slab. One that may stay is offered by a connection that stays as well."""
+        draw = self._draw
         one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         slab = os.memfd_create("fuzz", os.MFD_ALLOW_SEALING)
+        seals = (0x17, 0x17, 0x17, 0x16, 0x1F, 0x11, 0) if stays else (0, 2, 6, 14, 15)
         try:
             os.ftruncate(slab, size)
-            fcntl.fcntl(slab, slabs._ADD_SEALS, draw.choice((0, 2, 6, 14, 15)))
+            fcntl.fcntl(slab, ADD_SEALS, draw.choice(seals))
             one.setblocking(False)
             one.connect(self._slabs)
-            data = slabs._NAME.pack(token, number)
-            rights = array("i", [slab] * draw.choice((0, 1, 1, 1, 2, 9)))
-            one.sendmsg([data[: draw.choice((0, 5, 24, 24, 24))]],
+            data = NAME.pack(token, number)
+            rights = array("i", [slab] * draw.choice((0, 1, 1, 1, 1, 1, 2, 9)))
+            one.sendmsg([data[: draw.choice((0, 5, 24, 24, 24, 24, 24))]],
                         [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])  # fmt: skip
         except OSError:
-            pass
+            stays = False
         finally:
             os.close(slab)
+        if not stays:
             one.close()
-        places = ((0, 0, draw.choice((size, size + 1, 8))), (1, draw.choice((0, 64)), 8))
-        said = draw.choice((size, size, 1 << 40))
-        head = SlabMessage(0, token.hex(), number, said, places[: draw.randint(0, 2)])
-        inner = self._draw.choice((self._mutated, self._made))(session, number)
-        return [*map(bytes, codec.write(head)), *inner]
+            return
+        self._bringers[token] = one
+        self._kept.append((token, number, size))
+        if len(self._kept) > _KEPT:
+            self._bringers.pop(self._kept.pop(0)[0]).close()
+
+    def _again(self, token: bytes, number: int) -> None:
+        """Use the connection of a kept slab again: drop the slab, or another one, or send noise."""
+        draw, one = self._draw, self._bringers[token]
+        data = draw.choice((
+            b"", NAME.pack(token, number), NAME.pack(token, number + 1), NAME.pack(b"x" * 16, 1),
+            b"noise",
+        ))  # fmt: skip
+        with suppress(OSError):
+            one.send(data) if data else None
+
+    def close(self) -> None:
+        """Close the connections of kept slabs."""
+        for one in self._bringers.values():
+            one.close()
 
     # --- by the grammar ---
 

@@ -78,6 +78,7 @@ def bombard(server: TaskServer, canary: Path, count: int, seed: int) -> None:
             assert not any(SECRET in frame for frame in frames)
         socket.close()
     context.term()
+    fuzzer.close()
 
 
 def check(server: TaskServer, canary: Path) -> None:

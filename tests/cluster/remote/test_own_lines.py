@@ -8,7 +8,7 @@ import signal
 import pytest
 
 import eagerflow as ef
-from eagerflow.cluster.processes.slabs import framed
+from eagerflow.cluster.processes.shared_memory.slabs import framed
 from eagerflow.cluster.protocol.messages import Renew
 from eagerflow.errors import TaskLost
 

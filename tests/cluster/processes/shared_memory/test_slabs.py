@@ -12,9 +12,18 @@ from typing import Any
 
 import pytest
 
-from eagerflow.cluster.processes import slabs as module
 from eagerflow.cluster.processes.listening import Doors, doors_in
-from eagerflow.cluster.processes.slabs import BORROWED, LONG, Slabs, framed, unframed
+from eagerflow.cluster.processes.shared_memory import incoming_slabs, kept_slabs
+from eagerflow.cluster.processes.shared_memory.incoming_slabs import NAME
+from eagerflow.cluster.processes.shared_memory.memory_files import ADD_SEALS
+from eagerflow.cluster.processes.shared_memory.slabs import (
+    BORROWED,
+    LONG,
+    Slabs,
+    beside,
+    framed,
+    unframed,
+)
 from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Done, SlabMessage
 from eagerflow.errors import ProtocolError
@@ -38,10 +47,17 @@ def pair(tmp_path: Path, doors: Doors) -> Iterator[tuple[Slabs, Slabs]]:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.fixture
+def keeps_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message has a slab of its own."""
+    monkeypatch.setattr(kept_slabs, "KEPT", 0)
+
+
 def fds() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.usefixtures("keeps_none")
 def test_long_frames_lie_in_one_slab(pair: tuple[Slabs, Slabs]) -> None:
     a, b = pair
     frames: list[Any] = [b"short", LARGE, b"", memoryview(LARGE[:-7])]
@@ -57,6 +73,7 @@ def test_long_frames_lie_in_one_slab(pair: tuple[Slabs, Slabs]) -> None:
         unframed(b, wire, LIMITS)
 
 
+@pytest.mark.usefixtures("keeps_none")
 def test_what_is_borrowed_is_written_into_a_slab_at_once(pair: tuple[Slabs, Slabs]) -> None:
     a, b = pair
     borrowed = bytearray(LARGE * (BORROWED // len(LARGE) + 1))
@@ -73,6 +90,7 @@ def test_what_is_borrowed_is_written_into_a_slab_at_once(pair: tuple[Slabs, Slab
     assert fds() == before + 2  # both ends of the connection
 
 
+@pytest.mark.usefixtures("keeps_none")
 def test_slabs_that_were_not_sent_are_bounded(pair: tuple[Slabs, Slabs]) -> None:
     a, _ = pair
     frame = bytes(BORROWED)
@@ -96,6 +114,7 @@ def test_what_is_short_goes_by_sockets(pair: tuple[Slabs, Slabs], tmp_path: Path
     assert framed(a, "d:0", Done(5, 4), [LARGE])[1] == LARGE
 
 
+@pytest.mark.usefixtures("keeps_none")
 def test_who_takes_none_gets_them_by_sockets(pair: tuple[Slabs, Slabs]) -> None:
     """The socket bounds descriptors in flight; more frames go by sockets; no descriptor is left."""
     a, b = pair
@@ -108,27 +127,29 @@ def test_who_takes_none_gets_them_by_sockets(pair: tuple[Slabs, Slabs]) -> None:
     assert unframed(b, first, LIMITS)[1][0].tobytes() == LARGE
     last = [wire for wire in wires if len(wire) == 3][-1]
     assert unframed(b, last, LIMITS)[1][0].tobytes() == LARGE
-    assert fds() <= before + module._PENDING + 2
+    assert fds() <= before + incoming_slabs._PENDING + 2
 
 
-def hostile(doors: Doors, make: Callable[[], int], number: int = 1, copies: int = 1) -> SlabMessage:
+def hostile(
+    doors: Doors, make: Callable[[], int], number: int = 1, *, copies: int = 1, use: int = 0
+) -> SlabMessage:
     """Send a descriptor; gives a message that names it."""
     one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    one.connect(str(module.beside(doors)))
+    one.connect(str(beside(doors)))
     slab = make()
     rights = array("i", [slab] * copies)
     token = b"t" * 16
-    one.sendmsg([module._NAME.pack(token, number)],
+    one.sendmsg([NAME.pack(token, number)],
                 [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])  # fmt: skip
     os.close(slab)
     one.close()
-    return SlabMessage(0, token.hex(), number, 4096, ((0, 0, 4096),))
+    return SlabMessage(0, token.hex(), number, 4096, ((0, 0, 4096),), use)
 
 
 def memfd(size: int, seals: int) -> int:
     slab = os.memfd_create("x", os.MFD_ALLOW_SEALING)
     os.ftruncate(slab, size)
-    fcntl.fcntl(slab, module._ADD_SEALS, seals)
+    fcntl.fcntl(slab, ADD_SEALS, seals)
     return slab
 
 
@@ -138,28 +159,32 @@ def pipe() -> int:
     return reader
 
 
-HOSTILE: dict[str, tuple[Callable[[], int], str]] = {
-    "no seals": (lambda: memfd(4096, 0), "not sealed"),
-    "may shrink": (lambda: memfd(4096, 0x4 | 0x8), "not sealed"),
-    "may grow": (lambda: memfd(4096, 0x2 | 0x8), "not sealed"),
-    "may be written": (lambda: memfd(4096, 0x2 | 0x4), "not sealed"),
-    "too short": (lambda: memfd(100, 0xF), "another size"),
-    "too long": (lambda: memfd(1 << 40, 0xF), "another size"),
-    "empty": (lambda: memfd(0, 0xF), "another size"),
-    "a file": (lambda: os.open(__file__, os.O_RDONLY), "not sealed"),
-    "a directory": (lambda: os.open("/", os.O_RDONLY), "not sealed"),
-    "a pipe": (pipe, "not sealed"),
-    "a device": (lambda: os.open("/dev/zero", os.O_RDONLY), "not sealed"),
+#: for the slab of a single message, and for one that stays
+SEALED = {0: 0xF, 1: 0x17}
+HOSTILE: dict[str, tuple[Callable[[int], int], str]] = {
+    "no seals": (lambda seals: memfd(4096, 0), "not sealed"),
+    "may shrink": (lambda seals: memfd(4096, seals & ~0x2), "not sealed"),
+    "may grow": (lambda seals: memfd(4096, seals & ~0x4), "not sealed"),
+    "may be written": (lambda seals: memfd(4096, seals & ~0x18), "not sealed"),
+    "sealed as the other kind": (lambda seals: memfd(4096, seals ^ 0x18), "not sealed"),
+    "too short": (lambda seals: memfd(100, seals), "another size"),
+    "too long": (lambda seals: memfd(1 << 40, seals), "another size"),
+    "empty": (lambda seals: memfd(0, seals), "another size"),
+    "a file": (lambda seals: os.open(__file__, os.O_RDONLY), "not sealed"),
+    "a directory": (lambda seals: os.open("/", os.O_RDONLY), "not sealed"),
+    "a pipe": (lambda seals: pipe(), "not sealed"),
+    "a device": (lambda seals: os.open("/dev/zero", os.O_RDONLY), "not sealed"),
 }
 
 
+@pytest.mark.parametrize("use", SEALED)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_what_is_no_sealed_slab_is_not_mapped(
-    pair: tuple[Slabs, Slabs], doors: Doors, case: str
+    pair: tuple[Slabs, Slabs], doors: Doors, case: str, use: int
 ) -> None:
     make, wrong = HOSTILE[case]
     before = fds()
-    message = hostile(doors, make)
+    message = hostile(doors, lambda: make(SEALED[use]), use=use)
     with pytest.raises(ProtocolError) as caught:
         pair[1].take(message, [b""])
     assert wrong in str(caught.value).splitlines()[0]
@@ -189,7 +214,7 @@ def test_what_comes_and_is_not_asked_for_is_closed(pair: tuple[Slabs, Slabs], do
     with pytest.raises(ProtocolError, match="no such slab"):
         b.take(SlabMessage(0, "00" * 16, 1, 4096, ()), [b""])
     assert fds() <= before + 2  # that token's connection, and the first descriptor on it
-    b._from.popitem()[1].close()
+    b._incoming._from.popitem()[1].close()
     several = hostile(doors, lambda: memfd(4096, 0xF), 1_000, copies=2)
     with pytest.raises(ProtocolError, match="no such slab"):
         b.take(several, [b""])

@@ -1,0 +1,1 @@
+"""Task servers and clients as processes: sockets, threads, the handling of requests."""

@@ -1,0 +1,251 @@
+"""Slabs that stay: a sender writes into them again as soon as their receiver has copied all bytes.
+
+A new file costs its pages: the kernel allocates and clears each, and both processes have to map it.
+The pages of a kept slab stay in memory, and both ends keep it mapped.
+
+A slab is *free*, *taken* by a thread that writes into it, or *in flight* from its message until the
+receiver says that it has copied the bytes. It is never written into before that; a slab whose
+message was lost stays in flight until its receiver has gone. Their total size is limited; beyond
+it, and for longer frames, each message has a slab of its own. Idle slabs are dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from threading import Lock
+from time import monotonic
+from typing import Final, final
+
+import numpy as np
+
+from eagerflow.cluster.processes.shared_memory.memory_files import new_kept
+
+#: limit on the bytes of a kept slab
+KEPT: Final = 128 << 20
+#: limit on the bytes of all kept slabs of a process
+KEPT_BY_ALL: Final = 256 << 20
+#: limit on the kept slabs between two processes
+MOST: Final = 32
+#: seconds after which an unused slab is dropped
+IDLE_SECONDS: Final = 10.0
+#: seconds after which an unused slab makes room for another one
+_STEADY_SECONDS: Final = 1.0
+_NONE: Final[deque[int]] = deque(maxlen=0)
+_NOTHING: Final = np.empty(0, np.uint8)
+#: sizes are multiples of this
+_GRAIN: Final = 1 << 16
+#: a slab may be this many times as large as what is written into it
+_LOOSE: Final = 2
+
+
+@final
+class KeptSlab:
+    """A kept slab.
+
+    Args:
+        line: the slabs for the same receiver.
+        number: its number.
+        size: its bytes.
+
+    Attributes:
+        line: the same.
+        number: the same.
+        size: the same.
+        memory: its bytes; none once it is closed.
+        descriptor: its descriptor; -1 once the receiver has it.
+        used: when it was last given back.
+        use: the number of messages that have named it.
+
+    Raises:
+        OSError: there is no memory, no descriptor, or no such seal.
+    """
+
+    __slots__ = ("descriptor", "line", "memory", "number", "size", "use", "used")
+
+    def __init__(self, line: _Line, number: int, size: int) -> None:
+        self.line = line
+        self.number = number
+        self.size = size
+        self.descriptor, self.memory = new_kept(size)
+        self.used = monotonic()
+        self.use = 0
+
+    def close_file(self) -> None:
+        """Close the descriptor: the receiver has got it, or never will."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def close(self) -> None:
+        """Let go of the descriptor and of the memory; the receiver's map stays as it is."""
+        self.close_file()
+        self.memory = _NOTHING
+
+
+@final
+class _Line:
+    """The kept slabs for one receiver.
+
+    Attributes:
+        name: the receiver.
+        free: those that may be written into, the last used at the end.
+        flying: those in flight, by number.
+        count: the number of all, with those that are taken.
+        dropped: numbers of dropped slabs, which the receiver has not been told yet.
+    """
+
+    __slots__ = ("count", "dropped", "flying", "free", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.free: list[KeptSlab] = []
+        self.flying: dict[int, KeptSlab] = {}
+        self.count = 0
+        self.dropped: deque[int] = deque()
+
+
+@final
+class KeptSlabs:
+    """The kept slabs of one sender. Any thread takes and gives back; one thread does the rest.
+
+    Args:
+        numbers: the numbers of new slabs.
+
+    Attributes:
+        held: bytes of all slabs.
+    """
+
+    def __init__(self, numbers: Iterator[int]) -> None:
+        self._numbers = numbers
+        self._lock = Lock()
+        self._lines: dict[str, _Line] = {}
+        #: slabs given back unsent; finalisers add them, which must not wait for a lock
+        self._unsent: deque[KeptSlab] = deque()
+        self.held = 0
+
+    def take(self, name: str, size: int) -> KeptSlab | None:
+        """A slab to write into; from any thread.
+
+        Args:
+            name: the receiver.
+            size: the number of bytes to write.
+
+        Returns:
+            The slab; None if there is no room.
+        """
+        whole = rounded(size)
+        if whole > KEPT:
+            return None
+        with self._lock:
+            self._collect()
+            line = self._lines.get(name)
+            if line is None:
+                line = self._lines[name] = _Line(name)
+            for slab in reversed(line.free):
+                if size <= slab.size <= _LOOSE * whole:
+                    line.free.remove(slab)
+                    return slab
+            if not self._make_room(line, whole):
+                return None
+            line.count += 1
+            self.held += whole
+        try:
+            return KeptSlab(line, next(self._numbers), whole)
+        except OSError:
+            with self._lock:
+                self._uncount(line, whole)
+            return None
+
+    def is_sendable(self, slab: KeptSlab) -> bool:
+        """Whether the receiver of a slab has not gone since it was taken."""
+        return self._lines.get(slab.line.name) is slab.line
+
+    def give_back(self, slab: KeptSlab) -> None:
+        """Note that a taken slab was not sent; called by finalisers."""
+        if not self.is_sendable(slab):
+            slab.close()
+        self._unsent.append(slab)
+
+    def sent(self, slab: KeptSlab) -> None:
+        """Note that a message names a slab."""
+        with self._lock:
+            slab.use += 1
+            slab.line.flying[slab.number] = slab
+
+    def copied(self, name: str, number: int, use: int) -> None:
+        """Note that the receiver has copied the bytes of a slab; of another use it is ignored."""
+        with self._lock:
+            line = self._lines.get(name)
+            slab = None if line is None else line.flying.get(number)
+            if slab is not None and slab.use == use:
+                del slab.line.flying[number]
+                slab.used = monotonic()
+                slab.line.free.append(slab)
+
+    def forget(self, name: str) -> None:
+        """Drop the slabs of a receiver that has gone; what it has mapped stays as it is."""
+        with self._lock:
+            line = self._lines.pop(name, None)
+            if line is not None:
+                for slab in (*line.free, *line.flying.values()):
+                    self._uncount(line, slab.size)
+                    slab.close()
+            self._collect()
+
+    def idle(self, now: float) -> None:
+        """Drop slabs that have not been used for a while."""
+        with self._lock:
+            self._collect()
+            for line in self._lines.values():
+                for slab in [one for one in line.free if one.used <= now - IDLE_SECONDS]:
+                    self._drop(slab)
+
+    def dropped(self, name: str) -> deque[int]:
+        """The numbers of the slabs that a receiver still has; the caller removes those it tells."""
+        line = self._lines.get(name)
+        return _NONE if line is None else line.dropped
+
+    def _collect(self) -> None:
+        """Handle the slabs that finalisers have given back."""
+        while self._unsent:
+            slab = self._unsent.popleft()
+            if self.is_sendable(slab):
+                slab.used = monotonic()
+                slab.line.free.append(slab)
+            else:
+                self._uncount(slab.line, slab.size)
+                slab.close()
+
+    def _make_room(self, line: _Line, size: int) -> bool:
+        """Whether there is room for a new slab, after dropping free ones."""
+        unused = monotonic() - _STEADY_SECONDS  # others are needed again at once
+        free = [one for known in self._lines.values() for one in known.free if one.used <= unused]
+        for slab in sorted(free, key=lambda slab: slab.used):
+            full = self.held + size > KEPT_BY_ALL
+            if full or (line.count >= MOST and slab.line is line):
+                self._drop(slab)
+        return line.count < MOST and self.held + size <= KEPT_BY_ALL
+
+    def _drop(self, slab: KeptSlab) -> None:
+        slab.line.free.remove(slab)
+        self._uncount(slab.line, slab.size)
+        if slab.descriptor < 0:
+            slab.line.dropped.append(slab.number)
+        slab.close()
+
+    def _uncount(self, line: _Line, size: int) -> None:
+        line.count -= 1
+        self.held -= size
+
+
+def rounded(size: int) -> int:
+    """The size of a slab for some bytes: an eighth larger at most, or a multiple of 64 KiB.
+
+    >>> from eagerflow.cluster.processes.shared_memory.kept_slabs import rounded
+    >>> rounded(100_000), rounded(6_250_000)
+    (131072, 6291456)
+    """
+    grain = max(_GRAIN, (1 << size.bit_length()) // 16)
+    return -(-size // grain) * grain
