@@ -21,9 +21,11 @@ from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.pending_answers import Answered, Pending, Unasked
 from eagerflow.cluster.processes.request_handling import failure_of
+from eagerflow.cluster.processes.sending_ahead import SendingAhead
 from eagerflow.cluster.processes.shared_memory.slabs import Slabs, WrittenSlab, framed, unframed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.protocol.failures import read_error, write_error
+from eagerflow.cluster.protocol.long_frames import FrameAhead, SentFrame
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, client_name, step_number
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
@@ -145,8 +147,9 @@ class Connections:
         self._machine = ClientMachine(session, versions, who_is(session))
         self._lock: Final = threading.Lock()
         self._inbox: deque[tuple[Any, ...]] = deque()
-        self._batches: dict[Unasked, tuple[list[Action], list[Frame | WrittenSlab]]] = {}
+        self._batches: dict[Unasked, tuple[list[Action], list[SentFrame | WrittenSlab]]] = {}
         self._sleeping = False
+        self._ahead: Final = SendingAhead()
         self._steps = count(1)
         self.partitions: Final = count(1)
         self.executables: Final[dict[int, int]] = {}
@@ -230,12 +233,36 @@ class Connections:
             self._tell(("run", pending.request, pending.step, dict(parts)))
 
     def eager(
-        self, sender: Unasked, action: Action, frames: Sequence[Frame | WrittenSlab] = ()
+        self,
+        sender: Unasked,
+        action: Action,
+        frames: Sequence[SentFrame | WrittenSlab] = (),
     ) -> None:
         """Have a task do an action, soon and in order; ``sender`` hears of its result."""
         self._inbox.append(("eager", sender, action, frames))
         if self._sleeping:
             self._ring()
+
+    def send_ahead(self, task: str, frame: Frame, give_up: Callable[[], bool]) -> FrameAhead | None:
+        """Send a copy of a long frame, before the message that it belongs to.
+
+        Args:
+            task: the receiver.
+            frame: the frame.
+            give_up: whether the task is lost.
+
+        Returns:
+            What takes the place of the frame in that message; None if it was given up.
+        """
+        ahead, end = FrameAhead(len(frame)), 0
+        try:
+            for start, piece in self._ahead.copies(frame, lambda: self._over or give_up()):
+                self._tell(("piece", task, ahead.piece(piece, start)))
+                end = start + len(piece)
+        finally:
+            if end < len(frame):  # Ctrl-C, or the task is lost
+                self._tell(("piece", task, ahead.dropped()))
+        return ahead if end == len(frame) else None
 
     def later(self, sender: Unasked, action: Action) -> None:
         """Queue an action that goes along with the next message."""
@@ -401,6 +428,8 @@ class Connections:
                 event = self._inbox.popleft()
                 if event[0] == "eager":
                     self._gather(*event[1:])
+                elif event[0] == "piece":
+                    self._sockets.send(*event[1:])
                 else:
                     self._flush(but_frees=event[0] == "run")
                     self._handle(event)
@@ -411,7 +440,7 @@ class Connections:
                 return wake
 
     def _gather(
-        self, sender: Unasked, action: Action, frames: Sequence[Frame | WrittenSlab]
+        self, sender: Unasked, action: Action, frames: Sequence[SentFrame | WrittenSlab]
     ) -> None:
         """Add an eager action to the batch of its task; a slab needs a message of its own."""
         alone = bool(frames) and isinstance(frames[0], WrittenSlab)
@@ -443,7 +472,7 @@ class Connections:
         return message
 
     def _send_batch(
-        self, sender: Unasked, actions: list[Action], frames: list[Frame | WrittenSlab]
+        self, sender: Unasked, actions: list[Action], frames: list[SentFrame | WrittenSlab]
     ) -> None:
         request = next(self._requests)
         self._pending[request] = sender.batch(actions)

@@ -25,12 +25,13 @@ from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.zmq_sockets import (
     Port,
     bind,
-    is_readable,
     milliseconds,
     new_socket,
+    readable,
     send,
     unbind,
 )
+from eagerflow.cluster.protocol.long_frames import SentFrame
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.timeouts import HEARTBEAT_SECONDS, SUSPECT_SECONDS
 from eagerflow.cluster.protocol.values import Frame
@@ -49,6 +50,8 @@ _TOLD: Final = {
 }
 #: stands for the user of a connection whose key was revoked; no user has this name
 _REVOKED: Final = "\0"
+#: makes a named tuple; a call of its class is two calls more
+_make: Final = tuple.__new__
 
 
 @final
@@ -167,7 +170,7 @@ class AbstractSockets:
         socket = new_socket(
             self._context, kind, self._limits, self._credentials, domain=domain, server=server
         )
-        port = Port(socket, events)
+        port = Port(socket, events, self._limits)
         self._watch_socket(port.socket)
         self._watch_socket(port.monitor)
         return port
@@ -187,27 +190,32 @@ class AbstractSockets:
         call on the socket may consume the announcement. So a socket that was sent on, or was not
         emptied, is asked itself; the others need no call. (``zmq.Poller`` asks all of them twice.)
         """
-        self._ready = set(filter(is_readable, self._unsettled))
-        self._unsettled.clear()
-        left = until - monotonic()
-        if self._ready:
-            left = 0.0
+        self._ready = ready = set[Any]()
+        if self._unsettled:
+            for one, _ in readable(self._unsettled):
+                ready.add(one)
+            self._unsettled.clear()
+        left = 0.0 if ready else until - monotonic()
         told = self._poll.poll(None if left == inf else int(left * 1000 + 1) if left > 0 else 0)
-        self._ready.update([self._by_descriptor[descriptor] for descriptor, _ in told])
-        if self.bell in self._ready:
+        for descriptor, _ in told:
+            ready.add(self._by_descriptor[descriptor])
+        if self.bell in ready:
             self.bell.silence()
-        if self._authenticator is not None and self._authenticator.socket in self._ready:
+        if self._authenticator is not None and self._authenticator.socket in ready:
             self._authenticator.answer()
 
-    def _messages(self, port: Port) -> Iterator[list[Any]]:
-        """The messages that have come by a socket, up to its share."""
+    def _messages(self, port: Port) -> Iterator[tuple[Any, list[Frame]]]:
+        """The messages that have come by a socket, up to its share (see `Port.take`)."""
         if port.socket not in self._ready:
             return
-        for i in range(_SHARE):
-            frames = port.take(told=i == 0)
-            if frames is None:
+        told = True
+        for _ in range(_SHARE):
+            message = port.take(told)
+            if message is None:
                 return
-            yield frames
+            told = False
+            if message[1]:
+                yield message
         self._unsettled.add(port.socket)
 
     def _end(self) -> None:
@@ -240,7 +248,7 @@ class _Outgoing:
         if socket is not None:
             socket.close()
 
-    def send(self, task: str, frames: Sequence[Frame]) -> None:
+    def send(self, task: str, frames: Sequence[SentFrame]) -> None:
         """Send a message; the channel repeats a message that could not be sent."""
         socket = self._sockets.get(task)
         if socket is None and task in self._doors:
@@ -314,16 +322,17 @@ class ServerSockets(AbstractSockets):
                 yield from self._gone(role, port)
             if port.socket not in ready:
                 continue
-            for who, *frames in self._messages(port):
+            for who, frames in self._messages(port):
                 peer = self._names.get((role, who.bytes))
                 if peer is None:
                     # closed connections first: one may have had this descriptor
                     yield from self._gone(role, port)
                     peer = self._new_peer(role, who)
-                user, _ = self._users.get(peer, ("", ""))
-                if user == _REVOKED:
-                    continue
-                yield Received("frames", peer, role, [frame.buffer for frame in frames], user)
+                user = self._users[peer][0] if peer in self._users else ""
+                if user != _REVOKED:
+                    yield _make(Received, ("frames", peer, role, frames, user))
+            if port.gone:
+                yield from self._gone(role, port)
 
     def _new_peer(self, role: Domain, who: Any) -> str:
         """The name of a connection on its first message."""
@@ -354,7 +363,7 @@ class ServerSockets(AbstractSockets):
                 self._users[peer] = _REVOKED, key
                 yield Received("refused", peer, role, [], user)
 
-    def send(self, peer: str, frames: Sequence[Frame]) -> None:
+    def send(self, peer: str, frames: Sequence[SentFrame]) -> None:
         """Send to a connection; the message is dropped if the peer is gone or does not read."""
         end = self._ends.get(peer)
         if end is not None:
@@ -433,8 +442,8 @@ class ClientSockets(AbstractSockets):
         if probe.monitor in self._ready:
             for event in probe.told():
                 yield Received("silent" if event == _DISCONNECTED else "heard", task, "task", [])
-        for frames in self._messages(port):
-            yield Received("frames", task, "task", [frame.buffer for frame in frames])
+        for _, frames in self._messages(port):
+            yield _make(Received, ("frames", task, "task", frames, ""))
             if self._tasks.get(task) is not port:
                 return
         if port.monitor in self._ready:
@@ -451,11 +460,11 @@ class ClientSockets(AbstractSockets):
         if self._door.monitor in self._ready:
             for _ in self._door.closed():
                 pass
-        for who, *frames in self._messages(self._door):
+        for who, frames in self._messages(self._door):
             user = "" if self._credentials is None else str(who.get("User-Id"))
-            yield Received("frames", "", "packet", [frame.buffer for frame in frames], user)
+            yield _make(Received, ("frames", "", "packet", frames, user))
 
-    def send(self, task: str, frames: Sequence[Frame]) -> None:
+    def send(self, task: str, frames: Sequence[SentFrame]) -> None:
         port = self._tasks.get(task)
         if port is not None:
             self._unsettled.add(port.socket)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
 import zmq
 from zmq.backend import Socket as _Socket
+from zmq.backend import zmq_poll
 from zmq.utils.monitor import recv_monitor_message
 
 from eagerflow.cluster.processes.keys import Credentials, Domain
-from eagerflow.cluster.protocol.message_limits import Limits
+from eagerflow.cluster.protocol.long_frames import PIECE, LongFrames, SentFrame, split
+from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.timeouts import HEARTBEAT_SECONDS, LOST_SECONDS, PROOF_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ResourceError
@@ -21,8 +23,7 @@ _COPIED: Final = 1 << 16
 # methods of the base class, and plain ints: the wrappers of pyzmq take longer than the calls
 _send: Final[Callable[..., Any]] = _Socket.send
 _receive: Final[Callable[..., Any]] = _Socket.recv
-_get: Final[Callable[..., Any]] = _Socket.get
-_EVENTS: Final = int(zmq.EVENTS)
+_poll: Final[Callable[..., list[tuple[Any, int]]]] = zmq_poll
 _READABLE: Final = int(zmq.POLLIN)
 _AT_ONCE: Final = int(zmq.NOBLOCK)
 _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
@@ -82,20 +83,32 @@ def unbind(address: str) -> None:
         Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
 
 
-def is_readable(socket: Any) -> bool:
-    """Whether a message can be taken."""
-    return bool(_get(socket, _EVENTS) & _READABLE)
+def readable(sockets: Iterable[Any]) -> list[tuple[Any, int]]:
+    """The sockets of which a message can be taken, each with a number that has no meaning here."""
+    return _poll([(socket, _READABLE) for socket in sockets], 0)
 
 
-def send(socket: Any, frames: Sequence[Frame]) -> None:
+def send(socket: Any, frames: Sequence[SentFrame]) -> None:
     """Send a message; it is dropped if there is no peer, or its queue is full."""
-    *first, last = frames
+    for frame in frames:
+        if len(frame) > PIECE:
+            _send_in_pieces(socket, frames)
+            return
+    left = len(frames)
     try:  # `suppress` would be three calls for each message
-        for frame in first:
-            _send(socket, frame, _AT_ONCE_AND_MORE, len(frame) <= _COPIED)
-        _send(socket, last, _AT_ONCE, len(last) <= _COPIED)
+        for frame in frames:
+            left -= 1
+            how = _AT_ONCE_AND_MORE if left else _AT_ONCE
+            _send(socket, frame, how, len(frame) <= _COPIED)
     except zmq.Again:
         pass
+
+
+def _send_in_pieces(socket: Any, frames: Sequence[SentFrame]) -> None:
+    """Send a message with long frames; once a piece is dropped, so is the rest."""
+    named = socket.type == zmq.ROUTER
+    for message in split(frames[1:] if named else frames):
+        send(socket, [*frames[:1], *message] if named else message)
 
 
 @final
@@ -105,40 +118,79 @@ class Port:
     Attributes:
         socket: the socket.
         monitor: readable after events of connections.
+        gone: descriptors of closed connections that `closed` has not given yet.
     """
 
-    def __init__(self, socket: Any, events: int = zmq.EVENT_DISCONNECTED) -> None:
+    __slots__ = ("_ask", "_ask_monitor", "_long", "_names", "_origins", "gone", "monitor",
+                 "socket")  # fmt: skip
+
+    def __init__(
+        self, socket: Any, events: int = zmq.EVENT_DISCONNECTED, limits: Limits = LIMITS
+    ) -> None:
         self.socket = socket
         self.monitor = socket.get_monitor_socket(events)
+        self._names = socket.type == zmq.ROUTER
+        self._ask = [(socket, _READABLE)]
+        self._ask_monitor = [(self.monitor, _READABLE)]
+        self._long = LongFrames(limits)
+        #: by the descriptor of a connection that long frames came by, its name
+        self._origins: dict[int, bytes] = {}
+        self.gone: list[int] = []
 
     def told(self) -> Iterator[int]:
         """The events of connections since the last call."""
-        while is_readable(self.monitor):
+        while _poll(self._ask_monitor, 0):
             yield int(recv_monitor_message(self.monitor)["event"])
 
     def closed(self) -> Iterator[int]:
         """The descriptors of connections that were closed since the last call."""
-        while is_readable(self.monitor):
-            yield int(recv_monitor_message(self.monitor)["value"])
+        self._note_closed()
+        while self.gone:
+            yield self.gone.pop(0)
 
-    def take(self, *, told: bool = False) -> list[Any] | None:
-        """The frames of the next message; None if there is none.
+    def _note_closed(self) -> None:
+        while _poll(self._ask_monitor, 0):
+            descriptor = int(recv_monitor_message(self.monitor)["value"])
+            self.gone.append(descriptor)
+            self._long.forget(self._origins.pop(descriptor, None))
+
+    def take(self, told: bool = False) -> tuple[Any, list[Frame]] | None:
+        """The next message.
 
         Args:
             told: whether the socket's descriptor has announced a message.
+
+        Returns:
+            The frame with the name of the sender, None where senders have none, and the other
+            frames, of which a piece of a long frame has none; None if there is no message.
         """
         socket = self.socket
-        if not told and not is_readable(socket):  # an exception that says so takes far longer
+        if not told and not _poll(self._ask, 0):  # an exception that says so takes far longer
             return None
         try:
-            frame = _receive(socket, _AT_ONCE, False)
+            first = frame = _receive(socket, _AT_ONCE, False)
         except zmq.Again:  # the descriptor announced something else
             return None
-        frames = [frame]
+        frames: list[Frame] = [] if self._names else [frame.buffer]
         while frame.more:
             frame = _receive(socket, _AT_ONCE, False)
-            frames.append(frame)
-        return frames
+            frames.append(frame.buffer)
+        if frames and not len(frames[0]):
+            frames = self._in_pieces(first, frames)
+        return (first if self._names else None), frames
+
+    def _in_pieces(self, first: Any, frames: list[Frame]) -> list[Frame]:
+        """A message with long frames, put together; none for a piece."""
+        name = None
+        if self._names:
+            name, descriptor = first.bytes, int(first.get(zmq.SRCFD))
+            if self._origins.get(descriptor) != name:
+                self._note_closed()  # first: a closed connection may have had this descriptor
+                self._origins[descriptor] = name
+        whole = self._long.take(name, frames)
+        if whole is None:
+            return []
+        return whole or [b""]  # a malformed message
 
     def close(self) -> None:
         self.socket.disable_monitor()

@@ -7,23 +7,21 @@ at the bytes of a peer before they are known to be well formed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
-import numpy as np
 
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
-from eagerflow.cluster.protocol.values import Frame, view_of
+from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ProtocolError
 
-#: bytes of the pieces of a long frame that this process sends
-CHUNK: Final = LIMITS.chunk
+_Any = TypeVar("_Any")
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final[Any] = msgspec.msgpack.Decoder(AnyMessage).decode
 
 
-def write(message: AnyMessage, frames: Sequence[Frame] = ()) -> list[Frame]:
+def write(message: AnyMessage, frames: Sequence[_Any] = ()) -> list[bytes | _Any]:
     """A message as frames.
 
     Args:
@@ -36,50 +34,7 @@ def write(message: AnyMessage, frames: Sequence[Frame] = ()) -> list[Frame]:
     >>> codec.read(sent)
     (RunStep(number=3, step=12, partition=1, feeds=(), keep=(), stream=0, free=()), [])
     """
-    if frames and max(map(len, frames)) >= CHUNK:
-        frames = [piece for frame in frames for piece in _pieces(frame)]
     return [_encode(message), *frames]
-
-
-def _pieces(frame: Frame) -> Iterator[Frame]:
-    """A frame as it goes over a wire: a long one in pieces, of which the last is shorter."""
-    if len(frame) < CHUNK:
-        yield frame
-        return
-    view = view_of(frame)
-    for start in range(0, len(frame) + 1, CHUNK):
-        yield view[start : start + CHUNK]
-
-
-def _joined(frames: Sequence[Frame], limits: Limits) -> list[Frame]:
-    """The frames of received pieces; a joined frame is memory of the receiver's own."""
-    if len(frames) == 1 and len(frames[0]) < min(limits.chunk, limits.frame + 1):  # the usual case
-        return list(frames)
-    whole: list[Frame] = []
-    pieces: list[Frame] = []
-    size = 0
-    for frame in frames:
-        pieces.append(frame)
-        size += len(frame)
-        if size > limits.frame:
-            raise ProtocolError(
-                "a frame is too large", given=f"{size} bytes", expected=f"at most {limits.frame}"
-            )
-        if len(frame) != limits.chunk:
-            whole.append(frame if len(pieces) == 1 else _owned(pieces, size))
-            pieces, size = [], 0
-    if pieces:
-        raise ProtocolError("the last piece of a frame is missing")
-    return whole
-
-
-def _owned(pieces: Sequence[Frame], size: int) -> Frame:
-    made = np.empty(size, np.uint8)
-    start = 0
-    for piece in pieces:
-        made[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
-        start += len(piece)
-    return made
 
 
 def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, list[Frame]]:
@@ -92,13 +47,20 @@ def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, 
         raise ProtocolError("an empty message")
     header, *rest = frames
     message = _message(header, len(rest), limits)
-    return message, _joined(rest, limits) if rest else rest
+    for frame in rest:
+        if len(frame) > limits.frame:
+            raise ProtocolError(
+                "a frame is too large",
+                given=f"{len(frame)} bytes",
+                expected=f"at most {limits.frame}",
+            )
+    return message, rest
 
 
 def short_header(message: AnyMessage) -> bytes | None:
     """The header of a message, to follow a `SlabMessage`; None if it is too long for that."""
     header = _encode(message)
-    return None if len(header) >= CHUNK else header
+    return None if len(header) >= LIMITS.chunk else header
 
 
 def write_in_slab(slab: SlabMessage, header: bytes, frames: Sequence[Frame]) -> list[Frame]:

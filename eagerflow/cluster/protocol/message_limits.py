@@ -12,9 +12,9 @@ class Limits:
     """Limits on what a process accepts from a peer. Anything larger is refused before it is read.
 
     Attributes:
-        header: bytes of a header, and of any other piece that goes over a wire.
-        chunk: bytes of the pieces that larger frames are split into.
-        frames: number of frames after the header, pieces counted.
+        header: bytes of a header, and of any other frame that goes over a wire.
+        chunk: bytes of the pieces that longer frames are split into.
+        frames: number of frames after the header.
         frame: bytes of a frame joined from pieces.
         text: bytes of the text of a graph.
         nodes: number of nodes of a graph, with its subgraphs.
@@ -27,7 +27,7 @@ class Limits:
     """
 
     header: int = 16 << 20
-    chunk: int = 4 << 20
+    chunk: int = 1 << 20
     frames: int = 100_000
     frame: int = 4 << 30
     text: int = 256 << 20

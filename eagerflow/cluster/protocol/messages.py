@@ -494,6 +494,36 @@ class SlabMessage(AbstractMessage, tag="slab", frozen=True):
     use: Serial = 0
 
 
+# --- pieces of long frames ---------------------------------------------------------------------
+
+
+@final
+class PieceHead(AbstractRecord, tag="piece", frozen=True):
+    """A piece of a long frame, ahead of its message. Frames: an empty one, this, the piece.
+
+    Attributes:
+        frame: the number of the frame in the sending process.
+        size: bytes of the frame; 0 if it is not going to be complete.
+        start: where the piece begins.
+    """
+
+    frame: Serial
+    size: Size
+    start: Size
+
+
+@final
+class PiecedHead(AbstractRecord, tag="pieced", frozen=True):
+    """Introduces a message with long frames. Frames: an empty one, this, its header and frames.
+
+    Attributes:
+        frames: for each long frame its index, from 1 on, since the header has 0, and its number.
+            In the message the frame is empty.
+    """
+
+    frames: Annotated[tuple[tuple[Serial, Serial], ...], Meta(max_length=100_000)]
+
+
 Request = (
     Hello
     | Peers

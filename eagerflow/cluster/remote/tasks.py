@@ -14,6 +14,7 @@ import numpy as np
 from eagerflow.cluster.processes.client import Connections
 from eagerflow.cluster.processes.shared_memory.slabs import BORROWED, WrittenSlab
 from eagerflow.cluster.protocol.failures import read_error
+from eagerflow.cluster.protocol.long_frames import PIECE, SentFrame
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Heads
 from eagerflow.cluster.protocol.messages import (
     Action,
@@ -183,10 +184,19 @@ class RemoteTask:
         self.connections.eager(self, action, held)
         return handle
 
-    def _held(self, frame: Frame) -> Frame | WrittenSlab:
-        """A copy of a frame: a slab if possible, else bytes."""
-        slab = self.connections.slabs.write(self.task, frame)
-        return bytes(frame) if slab is None else slab
+    def _held(self, frame: Frame) -> SentFrame | WrittenSlab:
+        """A copy of a frame: a slab if possible, else pieces that are sent at once, or bytes."""
+        connections = self.connections
+        slab = connections.slabs.write(self.task, frame)
+        if slab is not None:
+            return slab
+        if len(frame) <= PIECE or connections.slabs.reaches(self.task):
+            return bytes(frame)
+        ahead = connections.send_ahead(self.task, frame, lambda: self.lost is not None)
+        self.check()
+        if ahead is None:
+            raise TaskLost(f"{self.task} is lost: the cluster was closed")
+        return ahead
 
     def new_handle(self) -> int:
         """A handle for a value that the task is going to hold."""

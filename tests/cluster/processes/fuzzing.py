@@ -1,7 +1,7 @@
 """Random malformed and hostile messages for live sockets of a server.
 
 They are mutated recorded traffic, messages made by the grammar of the protocol (some with an
-invalid field), truncated frames, hostile texts of graphs, and hostile slabs.
+invalid field), truncated frames, hostile texts of graphs, hostile slabs, and pieces of long frames.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from eagerflow.cluster.protocol.messages import (
     Fetch,
     Hello,
     IssueOp,
+    PiecedHead,
+    PieceHead,
     PutValue,
     Register,
     Request,
@@ -104,7 +106,10 @@ class Fuzzer:
             for frames in messages() + registrations(self._training.graphs)
         ]
         self._kinds = [inspect.type_info(kind) for kind in AnyMessage.__args__]
-        self._makers = (self._mutated, self._made, self._truncated, self._graph, self._in_slab)
+        self._pieces: dict[int, tuple[int, int]] = {}
+        self._makers = (
+            self._mutated, self._made, self._truncated, self._graph, self._in_slab, self._piece,
+        )  # fmt: skip
 
     def session(self, session: int, count: int) -> Iterator[Wire]:
         """The messages of a session, whose greeting had number 1.
@@ -114,11 +119,13 @@ class Fuzzer:
         """
         number, last = 2, []
         for _ in range(count):
-            kind = self._draw.choices(self._makers, (30, 40, 10, 20, 8))[0]
+            kind = self._draw.choices(self._makers, (30, 40, 10, 20, 8, 8))[0]
             wire = kind(session, number)
             if _number(wire) == number:
                 number += 1
                 yield wire
+            elif len(wire) == 3 and wire[0] == b"":
+                yield wire  # a piece ends no session
             else:
                 last.append(wire)
         yield from last
@@ -190,6 +197,19 @@ class Fuzzer:
         if draw.random() < 0.7:
             inner[1:] = [b""] * len(places)
         return [*map(bytes, codec.write(head)), *inner]
+
+    def _piece(self, session: int, number: int) -> Wire:
+        """A piece of a long frame, often the next one, or the message that names such frames."""
+        draw, frame = self._draw, self._draw.randint(1, 3)
+        size, start = self._pieces.get(frame, (draw.choice((8, 8, 12, 2**48)), 0))
+        if draw.random() < 0.2:
+            inner = self._made(session, number)[:1]
+            places = tuple((i, draw.randint(1, 3)) for i in range(1, draw.randint(1, 3)))
+            return [b"", _encode(PiecedHead(places)), *inner, *[b""] * len(places)]
+        self._pieces[frame] = size, (start + 4) % size
+        if draw.random() < 0.1:
+            start = draw.choice(_INTS[:-1]) % 2**48
+        return [b"", _encode(PieceHead(frame, size, start)), b"data"[: draw.choice((4, 4, 4, 0))]]
 
     def _offer(self, token: bytes, number: int, size: int, *, stays: bool) -> None:
         """Offer a slab. One that may stay is offered by a connection that stays as well."""

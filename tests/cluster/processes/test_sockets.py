@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 import zmq
 
 from eagerflow.cluster.processes.listening import Doors, doors_in
-from eagerflow.cluster.processes.sockets import ServerSockets, _Outgoing
+from eagerflow.cluster.processes.sockets import Received, ServerSockets, _Outgoing
+from eagerflow.cluster.protocol.long_frames import PIECE, FrameAhead, split
 from eagerflow.cluster.protocol.message_limits import LIMITS
 
 
@@ -32,13 +34,14 @@ class ScriptedPort:
     monitor = "monitor"
 
     def __init__(self) -> None:
-        self.messages: list[list[Frame]] = []
+        self.messages: list[tuple[Frame, list[Any]]] = []
         self.disconnected: list[int] = []
+        self.gone: list[int] = []
 
     def comes(self, peer: bytes, descriptor: int) -> None:
-        self.messages.append([Frame(peer, descriptor), Frame(b"a header", descriptor)])
+        self.messages.append((Frame(peer, descriptor), [b"a header"]))
 
-    def take(self, *, told: bool = False) -> list[Frame] | None:
+    def take(self, told: bool = False) -> tuple[Frame, list[Any]] | None:
         return self.messages.pop(0) if self.messages else None
 
     def closed(self) -> Iterator[int]:
@@ -119,3 +122,44 @@ def test_a_connection_between_tasks_that_was_cut_is_made_again(tmp_path: Path) -
         assert arrives(there, outgoing, b"after")
     outgoing.close()
     context.term()
+
+
+def test_a_connection_that_is_cut_amid_a_long_frame_leaves_nothing(tmp_path: Path) -> None:
+    """Its pieces are forgotten, and its end is told as that of any other."""
+    sockets = ServerSockets(doors_in(tmp_path, "ps:0"), LIMITS, None, lambda text: None)
+    context: Any = zmq.Context()
+    long = FrameAhead(3 * PIECE)
+
+    def connected() -> Any:
+        socket = context.socket(zmq.DEALER)
+        socket.linger = 1000
+        socket.connect(sockets.doors.client)
+        return socket
+
+    def arrived(until: Callable[[list[Received]], bool]) -> list[Received]:
+        events: list[Received] = []
+        for _ in range(200):
+            if until(events):
+                return events
+            sockets.wait(monotonic() + 0.1)
+            events += sockets.receive()
+        raise AssertionError(events)
+
+    port = sockets._ports["client"]
+    first, second = connected(), connected()
+    first.send_multipart([b"hello"])
+    first.send_multipart(long.piece(bytes(PIECE), 0))
+    arrived(lambda events: bool(events) and port._long.held == 1)
+    first.close()
+    for start in range(0, 3 * PIECE, PIECE):
+        second.send_multipart(long.piece(bytes(PIECE), start))
+    (named,) = split([b"header", long])
+    second.send_multipart(named)
+    events = arrived(lambda events: len(events) == 2)
+    assert sorted(one.kind for one in events) == ["closed", "frames"]
+    (message,) = [one for one in events if one.kind == "frames"]
+    assert [len(frame) for frame in message.frames] == [6, 3 * PIECE]
+    assert port._long.held == 0
+    second.close()
+    context.term()
+    sockets.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -109,13 +110,32 @@ def by_ports(cluster: Cluster) -> Iterator[Cluster]:
         yield made
 
 
-@pytest.mark.parametrize("count", [1, 1_048_575, 1_048_576, 1_048_577, 3 << 20])
+@pytest.mark.parametrize("count", [1, 262_144, 262_145, 1_048_575, 1_048_576, 1_048_577, 3 << 20])
 def test_over_ports_values_go_in_pieces(by_ports: Cluster, count: int) -> None:
-    """A piece has 4 MiB: sizes around one piece, and several pieces."""
+    """A piece has 1 MiB: sizes around several pieces."""
     values = np.arange(count, dtype=np.float32)
     x = ef.tensor(values, device="near:0")
     assert (x.to("far:0").numpy() == values).all()
     assert connections(by_ports).slabs.sent == 0
+
+
+def test_over_ports_an_array_may_be_written_into_as_soon_as_it_was_put(by_ports: Cluster) -> None:
+    values = np.zeros(12_000_000, dtype=np.float32)  # more than may be under way at once
+    made = []
+    for i in range(3):
+        values[:] = i
+        made.append((ef.tensor(values, device="near:0"), ef.tensor(values[:3], device="near:0")))
+    values[:] = -1
+    for i, (large, small) in enumerate(made):
+        assert set(large.numpy().tolist()) == {float(i)} == set(small.tolist())
+
+
+def test_threads_put_long_arrays_over_ports_at_once(by_ports: Cluster) -> None:
+    values = [np.full(2_000_000, i, dtype=np.float32) for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda x: ef.tensor(x, device="near:0"), values))
+        back = list(pool.map(ef.Tensor.numpy, made))
+    assert all((a == b).all() for a, b in zip(values, back, strict=True))
 
 
 def test_steps_over_ports(by_ports: Cluster) -> None:

@@ -55,6 +55,7 @@ from eagerflow.cluster.processes.shared_memory.memory_files import (
     write,
 )
 from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.long_frames import SentFrame
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
 from eagerflow.cluster.protocol.values import Frame, view_of
@@ -169,6 +170,10 @@ class Slabs:
         if known is not None:
             known.close()
         self._kept.forget(name)
+
+    def reaches(self, name: str) -> bool:
+        """Whether slabs are sent to a process."""
+        return name in self._places
 
     def write(self, name: str, frame: Frame) -> WrittenSlab | None:
         """Write a frame into a slab that is going to be sent; from any thread.
@@ -335,12 +340,14 @@ class Slabs:
 
     def settle(self, now: float) -> None:
         """Let go of kept slabs that are not used any more."""
+        connected = [(name, to) for name, to in self._to.items() if to is not None]
+        for name, to in connected:
+            with suppress(OSError):  # it has gone
+                self._hear(name, to)
         self._kept.idle(now)
-        for name, to in self._to.items():
-            if to is not None:
-                with suppress(OSError):  # it has gone, or its socket is full
-                    self._hear(name, to)
-                    self._tell_dropped(name, to)
+        for name, to in connected:
+            with suppress(OSError):  # or its socket is full
+                self._tell_dropped(name, to)
         self._incoming.settle()
         busy = self._kept.held or self._incoming.keeps
         self.due = now + IDLE_SECONDS if busy else inf
@@ -369,15 +376,25 @@ def _frame(frame: Frame | WrittenSlab) -> Frame:
 
 
 def framed(
-    slabs: Slabs, name: str | None, message: AnyMessage, frames: Sequence[Frame | WrittenSlab]
-) -> list[Frame]:
+    slabs: Slabs,
+    name: str | None,
+    message: AnyMessage,
+    frames: Sequence[SentFrame | WrittenSlab],
+) -> list[SentFrame]:
     """A message as frames for a process; long frames go in a slab where possible."""
-    if frames and name is not None and max(map(len, frames)) >= LONG:
+    for frame in frames:
+        if len(frame) >= LONG:
+            break
+    else:  # the usual case
+        return codec.write(message, frames)  # type: ignore[return-value]  # no written slab
+    if name is not None:
         header = codec.short_header(message)
-        held = None if header is None else slabs.put(name, frames)
+        held = None
+        if header is not None:
+            held = slabs.put(name, frames)  # type: ignore[arg-type]  # none went ahead, by ports
         if header is not None and held is not None:
-            return codec.write_in_slab(held[0], header, held[1])
-    return codec.write(message, [_frame(f) for f in frames])
+            return [*codec.write_in_slab(held[0], header, held[1])]
+    return codec.write(message, [f.read() if isinstance(f, WrittenSlab) else f for f in frames])
 
 
 def unframed(

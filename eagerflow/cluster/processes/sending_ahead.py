@@ -1,0 +1,73 @@
+"""Long arrays that their owners may write into again: copied piece by piece, as pieces are sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from threading import Lock, Semaphore
+from typing import Any, Final, final
+from weakref import finalize
+
+import numpy as np
+
+from eagerflow.cluster.protocol.long_frames import PIECE
+from eagerflow.cluster.protocol.values import Frame, view_of
+
+#: limit on copied pieces that are not sent yet; a sender beyond it waits for the network
+_AHEAD: Final = 32
+#: seconds between looks at whether the receiver is lost
+_LOOK_SECONDS: Final = 0.25
+
+_Piece = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@final
+class SendingAhead:
+    """Copies of pieces on their way, in memory that is used again while an array is sent.
+
+    >>> from eagerflow.cluster.processes.sending_ahead import SendingAhead
+    >>> ahead = SendingAhead()
+    >>> [(start, len(piece)) for start, piece in ahead.copies(bytes(1_500_000), lambda: False)]
+    [(0, 1048576), (1048576, 451424)]
+    """
+
+    def __init__(self) -> None:
+        self._room = Semaphore(_AHEAD)
+        self._blocks: deque[_Piece] = deque()
+        self._lock = Lock()  # one array at a time: the receiver keeps few unfinished ones
+        self._is_sending = False
+
+    def copies(self, frame: Frame, give_up: Callable[[], bool]) -> Iterator[tuple[int, _Piece]]:
+        """Copies of the pieces of a frame, each with its start; waits while many are not sent.
+
+        Args:
+            frame: the frame.
+            give_up: whether nothing more is going to be sent; the copies end then.
+        """
+        view = view_of(frame)
+        with self._lock:
+            self._is_sending = True
+            try:
+                for start in range(0, len(view), PIECE):
+                    while not self._room.acquire(timeout=_LOOK_SECONDS):
+                        if give_up():
+                            return
+                    yield start, self._copy(view[start : start + PIECE])
+            finally:
+                self._is_sending = False
+                self._blocks.clear()
+
+    def _copy(self, data: memoryview) -> _Piece:
+        try:
+            block = self._blocks.pop()
+        except IndexError:
+            block = np.empty(PIECE, np.uint8)
+        piece = block[: len(data)]
+        finalize(piece, self._sent, block).atexit = False
+        piece[:] = np.frombuffer(data, np.uint8)
+        return piece
+
+    def _sent(self, block: _Piece) -> None:
+        if self._is_sending:
+            self._blocks.append(block)
+        self._room.release()
