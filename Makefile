@@ -88,14 +88,14 @@ frontend: $(READY) ## the front-end: types, rules and tests of its TypeScript
 	@$(NPM) run --silent lint && $(NPM) run --silent test
 
 browser: $(READY) ## the views in a real JupyterLab and a real browser
-	$(call heading,browser tests (a minute))
+	$(call heading,browser tests (some minutes))
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then \
-	  $(BIN)/python -m pytest -q -p no:xdist -m browser $(or $(ARGS),tests/browser); \
+	  $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m browser $(or $(ARGS),tests/browser); \
 	elif [ -n "$${CI:-}" ]; then echo 'there is no Chromium' >&2; exit 1; \
 	else printf '\n!!! SKIPPED: no Chromium here; on Debian: apt-get install chromium !!!\n\n'; fi
 
 screenshots: $(READY) ## pictures of all views for the documentation
-	@EAGERFLOW_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q -p no:xdist -m browser tests/browser
+	@EAGERFLOW_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q -m browser tests/browser
 
 test-slow: $(READY) ## property tests on new examples, stress, packaging (up to an hour)
 	$(call heading,slow tests (up to an hour))

@@ -68,6 +68,23 @@ def running_node(depth: int = 1) -> RunningNode:
     return _in_graph(sys._getframe(depth)) or RunningNode(capture(depth + 1))
 
 
+def brief_node(depth: int = 1) -> tuple[int, str]:
+    """The executable and the node of `running_node`; 0 and "" in eager code.
+
+    Args:
+        depth: the number of frames above the caller to start at.
+    """
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and is_framework_frame(frame):
+        file = frame.f_code.co_filename
+        if file.startswith(CODE_FILE):
+            at = node_at((file, frame.f_lineno))
+            if at is not None:
+                return at.executable, at.node
+        frame = frame.f_back
+    return 0, ""
+
+
 def node_of_thread(thread: int) -> RunningNode:
     """The position of another thread, which sleeps.
 

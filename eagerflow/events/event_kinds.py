@@ -101,6 +101,10 @@ BriefStep = tuple[int, float, float, int, int]
 BriefRegion = tuple[int, int, float, float, int]
 #: a level in brief: name, resource, depth, capacity, producers, consumers, closed, and time
 BriefLevel = tuple[str, str, int, int, int, int, bool, float]
+#: a wait that is over in brief: the names of the resource and of the operation, the number of the
+#: executable and the name of the node (0 and empty in eager code), the name of the runner, the
+#: thread (0 for a wait that holds none), and times of beginning and end
+BriefWait = tuple[str, str, int, str, str, int, float, float]
 
 
 @final
@@ -211,6 +215,9 @@ class AbstractOperationEvent(AbstractEvent):
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class WaitEvent(AbstractOperationEvent):
     """A wait of an operation, with a beginning and an end."""
+
+    #: takes waits in brief, once they are over
+    brief: ClassVar[Callable[[BriefWait], object] | None] = None
 
 
 @final

@@ -35,7 +35,8 @@ class Instrument(Protocol):
     Its attribute ``kinds`` names the kinds that it wants; without it they are `DEFAULT_KINDS`. An
     instrument with ``brief_step`` and ``brief_region``, functions that take a `BriefStep` and a
     `BriefRegion` and do not raise, receives all steps and regions in brief; one with
-    ``brief_level`` receives levels as a `BriefLevel`, and not as events. While all instruments are
+    ``brief_level`` receives levels as a `BriefLevel`, and not as events; one with ``brief_wait``
+    waits that are over as a `BriefWait`. While all instruments are
     brief, steps need not be numbered, and events within a step may have the ``step`` 0: a record of
     a step takes as long as 100 small ops, the brief form as long as two.
     """
@@ -48,6 +49,8 @@ class Instrument(Protocol):
 
 
 _lock: Final = threading.RLock()  # a finaliser may remove an instrument
+#: called after each change of the instruments
+_followers: Final[list[Callable[[], object]]] = []
 
 
 def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
@@ -61,8 +64,13 @@ def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
     LevelEvent.listeners = tuple([i for i in LevelEvent.listeners if i not in levels])
     LevelEvent.brief = _all_of(list(map(attrgetter("brief_level"), levels)))
     LevelEvent.wanted = bool(LevelEvent.listeners or levels)
+    waits = [i for i in instruments if hasattr(i, "brief_wait")]
+    WaitEvent.listeners = tuple([i for i in WaitEvent.listeners if i not in waits])
+    WaitEvent.brief = _all_of(list(map(attrgetter("brief_wait"), waits)))
     wanted = NodeEvent.listeners or StepEvent.listeners or RegionEvent.listeners
     StepEvent.brief_alone = StepEvent.brief if brief == [*instruments] and not wanted else None
+    for changed in _followers:
+        changed()
 
 
 def _all_of(functions: list[Callable[[Any], object]]) -> Callable[[Any], object] | None:
@@ -146,6 +154,11 @@ def open_waits() -> list[WaitEvent]:
     """
     waits = [event for ask in _askers for event in ask()]
     return sorted(waits, key=attrgetter("start"))
+
+
+def call_after_changes(changed: Callable[[], object]) -> None:
+    """Call ``changed`` whenever an instrument was added or removed."""
+    _followers.append(changed)
 
 
 #: the sources of `open_waits`

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from itertools import count
-from threading import Lock
+from threading import Lock, get_ident
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import WeakValueDictionary
 
@@ -12,7 +13,7 @@ from eagerflow import events
 from eagerflow.events import QueueEvent, WaitEvent, step_of
 from eagerflow.events.instruments import ask_for_waits, tell_nobody
 from eagerflow.resources.queue_levels import Level
-from eagerflow.running_node import RunningNode, node_of_thread, running_node
+from eagerflow.running_node import RunningNode, brief_node, node_of_thread, running_node
 
 if TYPE_CHECKING:
     from eagerflow.resources.meetings import AbstractMeeting
@@ -36,6 +37,50 @@ def end_wait(event: WaitEvent, done: bool, failure: Callable[[], Exception] | No
     elif not done:
         event.error = KeyboardInterrupt.__name__
     events.end(event)
+
+
+def note_wait(resource: AbstractMeeting, operation: str, start: float) -> None:
+    """Report a wait of this thread that is over to those who hear of waits in brief.
+
+    Args:
+        resource: the resource.
+        operation: the name of the operation.
+        start: when it began.
+    """
+    brief = WaitEvent.brief
+    if brief is not None:
+        executable, node = brief_node(3)
+        brief(
+            (resource.label, operation, executable, node, step_of.runner, get_ident(), start,
+             perf_counter())
+        )  # fmt: skip
+
+
+def noting(
+    attempt: AbstractAttempt, callback: Callable[[], object],
+    described: Callable[[], dict[str, Any]],
+) -> Callable[[], object]:  # fmt: skip
+    """A callback of an attempt for which no thread sleeps, which reports the wait in brief first.
+
+    Args:
+        attempt: the attempt.
+        callback: called once the attempt has ended.
+        described: gives the fields of its events.
+    """
+    if WaitEvent.brief is None:
+        return callback
+
+    def ended() -> None:
+        brief = WaitEvent.brief
+        if brief is not None and attempt.since is not None:
+            known = described()
+            brief(
+                (known["name"], known["operation"], known["executable"], known["node"],
+                 known["runner"], known["thread"], attempt.since, perf_counter())
+            )  # fmt: skip
+        callback()
+
+    return ended
 
 
 def _described(resource: AbstractMeeting, operation: str) -> dict[str, Any]:
@@ -66,7 +111,7 @@ def late_event(attempt: AbstractAttempt) -> WaitEvent:
     else:
         thread = attempt.waiter or 0
         known = {**_at(attempt.owner, attempt.what, node_of_thread(thread)), "thread": thread,
-                 "caller": 0, "runner": "", "step": 0}  # fmt: skip
+                 "caller": 0, "runner": attempt.runner, "step": 0}  # fmt: skip
     event = WaitEvent(**known)
     assert attempt.since is not None
     event.start = attempt.since
@@ -132,8 +177,17 @@ def begin_told(
     there is one
     True
     """
-    if QueueEvent.listeners or WaitEvent.listeners:
-        known = _described(attempt.owner, attempt.what) if described is None else described()
+    is_heard = QueueEvent.listeners or WaitEvent.listeners
+    if not is_heard and WaitEvent.brief is None:
+        attempt.begin(callback)
+        return
+    if described is None:
+        here = {"runner": step_of.runner, "thread": get_ident()}
+        known = {**here, **_described(attempt.owner, attempt.what)}
+    else:
+        known = described()
+    callback = noting(attempt, callback, lambda: known)
+    if is_heard:
         _Told(attempt, known).begin(callback)
     else:
         attempt.begin(callback)

@@ -23,6 +23,7 @@ from eagerflow.source import capture
 from eagerflow.types import TensorSpec, TensorType
 
 _serial: Final = count(1)
+_UNLIMITED: Final = float("inf")
 
 
 class AbstractMeeting(ABC):
@@ -90,19 +91,23 @@ class AbstractMeeting(ABC):
     def level(self) -> Level:
         """The current level: elements, capacity and waiters."""
         with self.lock:
-            *puts, takes = map(len, self._wait_queues)
-            room = 0 if self.room == float("inf") else int(self.room)
-            return Level(self.label, self.kind, self.size(), room, sum(puts), takes, self.closed)
+            return Level(*self._level())
+
+    def _level(self) -> tuple[str, str, int, int, int, int, bool]:
+        """The fields of the current level. The lock is held."""
+        *puts, takes = map(len, self._wait_queues)
+        room = 0 if self.room == _UNLIMITED else int(self.room)
+        return self.label, self.kind, self.size(), room, sum(puts), takes, self.closed
 
     def tell(self) -> None:
         """Report the current level to the instruments."""
         event: LevelEvent | None = None
         with self.lock:
-            level, brief = self.level(), LevelEvent.brief
+            brief = LevelEvent.brief
             if brief is not None:
-                brief((*level, perf_counter()))
+                brief((*self._level(), perf_counter()))
             if LevelEvent.listeners:
-                event = LevelEvent(**level._asdict(), device=str(self.device or ""))
+                event = LevelEvent(**self.level()._asdict(), device=str(self.device or ""))
         if event is not None:
             event.stop = event.start
             end(event)

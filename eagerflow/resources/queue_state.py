@@ -259,8 +259,10 @@ class QueueState(AbstractMeeting):
             if self.closed or puts or self._trying or len(self.store.items) >= self.room:
                 return False
             self.store.put(_Sent(), element, priority)
-        if takes or LevelEvent.wanted:
+        if takes:
             self.settle()
+        elif LevelEvent.wanted:
+            self.tell()
         if QueueEvent.listeners:
             tell_operation(self, "enqueue")
         return True
@@ -275,8 +277,10 @@ class QueueState(AbstractMeeting):
             if takes or self._trying or store.available(self.closed) < 1:
                 return taken
             store.move(taken)
-        if puts or LevelEvent.wanted:
+        if puts:
             self.settle()
+        elif LevelEvent.wanted:
+            self.tell()
         if QueueEvent.listeners:
             tell_operation(self, "dequeue")
         return [store.element(taken[0])]

@@ -24,8 +24,22 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from eagerflow.errors import CancelledError, WaitTimeoutError
-from eagerflow.events import QueueEvent, WaitEvent, begin, describe, end, failed_runners
-from eagerflow.resources.attempt_events import end_wait, late_event, operation_event, wait_event
+from eagerflow.events import (
+    QueueEvent,
+    WaitEvent,
+    begin,
+    describe,
+    end,
+    failed_runners,
+    step_of,
+)
+from eagerflow.resources.attempt_events import (
+    end_wait,
+    late_event,
+    note_wait,
+    operation_event,
+    wait_event,
+)
 from eagerflow.resources.requests import check_seconds
 
 if TYPE_CHECKING:
@@ -76,10 +90,11 @@ class AbstractAttempt(ABC):
         waiter: the identifier of the thread that sleeps until it has ended; without such a thread
             a function that gives the fields of the wait's event, or None.
         event: of the wait, if it was reported or requested.
+        runner: the name of the runner whose thread sleeps until it has ended; empty without one.
     """
 
-    __slots__ = ("_callback", "done", "event", "failure", "owner", "since", "wait_queue", "waiter",
-                 "what")  # fmt: skip
+    __slots__ = ("_callback", "done", "event", "failure", "owner", "runner", "since", "wait_queue",
+                 "waiter", "what")  # fmt: skip
 
     def __init__(self, owner: AbstractMeeting, wait_queue: int, what: str) -> None:
         self.owner: Any = owner
@@ -90,6 +105,7 @@ class AbstractAttempt(ABC):
         self.since: float | None = None
         self.waiter: int | Callable[[], dict[str, Any]] | None = None
         self.event: WaitEvent | None = None
+        self.runner = ""
         self._callback: Callable[[], object] | None = None
 
     # --- defined by each kind of operation; called with the lock of the resource held ---
@@ -253,7 +269,7 @@ class AbstractAttempt(ABC):
         with self.owner.lock:
             over = self.done
             if not over:
-                self.waiter = get_ident()
+                self.waiter, self.runner = get_ident(), step_of.runner
                 self._callback = bell.release
         if over:
             self._tell_short_wait()
@@ -273,6 +289,7 @@ class AbstractAttempt(ABC):
             slept.seconds += perf_counter() - start
             if event is not None:
                 end_wait(event, self.done, self.failure)
+            note_wait(self.owner, self.what, start)
 
     def _tell_short_wait(self) -> None:
         """Report a wait that another thread ended before this thread could sleep.
@@ -284,6 +301,7 @@ class AbstractAttempt(ABC):
             event = wait_event(self.owner, self.what)
             begin(event)
             end_wait(event, self.done, self.failure)
+        note_wait(self.owner, self.what, perf_counter())
 
     def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
         """Let this thread sleep until ``bell`` is released, or the time is over."""

@@ -13,6 +13,7 @@ from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told
 from eagerflow.events.event_kinds import where
+from eagerflow.events.instruments import call_after_changes
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of, late_reads, reads_late
@@ -123,8 +124,8 @@ class Executable:
         lanes: for each output its lane, or None for a number.
         number: distinguishes this executable from others in events and statistics.
         told_every: one step in this many is reported in brief. Reading the clock twice and keeping
-            the times costs a twentieth of a step of ten microseconds, so a watcher lets one step
-            stand for several.
+            the times costs a tenth of a step of ten microseconds, so a watcher lets one step stand
+            for several.
 
     Raises:
         GraphError: a node of the graph cannot run.
@@ -221,16 +222,14 @@ class Executable:
             DeadlineError: the step took longer than its `ef.deadline` allowed.
         """
         code, note, every = self._direct, None, 1
-        if code is None or AbstractEvent.listeners or (blocks.count and deadline.active()):
+        if self._untold and self._wanted is None and code is not None and not blocks.count:
+            self._untold -= 1  # first, and without a look at the listeners: most short steps
+        elif code is None or AbstractEvent.listeners or (blocks.count and deadline.active()):
             note = StepEvent.brief_alone
             if code is None or note is None or self._wanted is not None or blocks.count:
                 return self._step(inputs)
-            if self._untold > 0:
-                self._untold -= 1
-                note = None
-            else:
-                every = self.told_every
-                self._untold = every - 1
+            every = self.told_every
+            self._untold = every - 1
         start = 0.0 if note is None else perf_counter()
         token = None if code.quiet else error_state.set(QUIET)
         try:
@@ -519,5 +518,13 @@ def _settings_change(old: settings.Settings, new: settings.Settings) -> None:
         _look_again()
 
 
+def _report_next() -> None:
+    """Have all executables report their next step, as an instrument has come or gone."""
+    for one in _executables.valuerefs():
+        if (executable := one()) is not None:
+            executable._untold = 0
+
+
+call_after_changes(_report_next)
 settings.on_change(_settings_change)
 table.on_change(_look_again)  # after `RegionCode`, which has forgotten its code by then

@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, final
 
-import numpy as np
-
 from eagerflow.events import (
     AbstractEvent,
     BriefLevel,
+    BriefWait,
     RetraceEvent,
-    RunEvent,
     TakeEvent,
     TransferEvent,
     WaitEvent,
@@ -23,7 +21,7 @@ from eagerflow.resources.queue_levels import Level
 from eagerflow.watching.limits import ENDED_WAITS, PLACES, RETRACES, SECONDS_OF_WAITS
 from eagerflow.watching.series import Series
 
-_Told = TypeVar("_Told", AbstractEvent, BriefLevel)
+_Told = TypeVar("_Told", AbstractEvent, BriefLevel, BriefWait)
 
 #: operations that take an element; a waiter in one of them starves
 TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
@@ -75,6 +73,11 @@ class LateSums:
         if self._ended and self._ended[-1][0] == second:
             amount += self._ended.pop()[1]
         self._ended.append((second, amount))
+
+    @property
+    def last(self) -> float:
+        """The end of the second in which the last amount ended; 0 without any."""
+        return max([second for second, _ in self._ended], default=-1) + 1.0
 
     def since(self, since: float) -> float:
         """The sum of amounts that ended since a time, accurate to a second."""
@@ -162,24 +165,27 @@ class Activity:
         taken: for each stage of a pipeline the number of elements it handed over, and the seconds
             that its reader waited for them.
         taken_lately: recent seconds that readers waited for stages.
+        told: number of all events taken in; it changes with each change of what is above.
     """
 
-    kinds: Final = frozenset({WaitEvent, TransferEvent, RetraceEvent, RunEvent, TakeEvent})
+    kinds: Final = frozenset({TransferEvent, RetraceEvent, TakeEvent})
 
     def __init__(self) -> None:
         self._begun: list[AbstractEvent] = []
         self._ended: list[AbstractEvent] = []
         self._open: list[AbstractEvent] = []
         self._stood: list[BriefLevel] = []
+        self._waited: list[BriefWait] = []
         #: the methods of an instrument, as functions of C, which cost half as much as Python's
         self.begin: Callable[[AbstractEvent], None] = self._begun.append
         self.end: Callable[[AbstractEvent], None] = self._ended.append
         self.brief_level: Callable[[BriefLevel], None] = self._stood.append
+        self.brief_wait: Callable[[BriefWait], None] = self._waited.append
         self.queues: dict[str, QueueActivity] = {}
         self.waits: dict[tuple[str, str, int, str, str], WaitActivity] = {}
         self.transfers: dict[tuple[str, str, int, str], TransferActivity] = {}
         self.moved: deque[TransferEvent] = deque(maxlen=ENDED_WAITS)
-        self.waited: deque[WaitEvent] = deque(maxlen=ENDED_WAITS)
+        self.waited: deque[BriefWait] = deque(maxlen=ENDED_WAITS)
         self.counts = 0, 0
         self.retraces: deque[RetraceEvent] = deque(maxlen=RETRACES)
         self.retraced: dict[str, int] = {}
@@ -194,15 +200,18 @@ class Activity:
             self._open = [e for e in (*self._open, *_taken(self._begun)) if e.stop is None]
         if self._stood:
             self._collect_levels()
-        if not self._ended:
-            return
-        waits: list[WaitEvent] = []
+        if self._ended:
+            self._collect_ended()
+        if self._waited:
+            self._collect_waits()
+
+    def _collect_ended(self) -> None:
         ended = _taken(self._ended)
         self.told += len(ended)
+        moves: list[TransferEvent] = []
         for event in ended:
-            if isinstance(event, WaitEvent):
-                waits.append(event)
-            elif isinstance(event, TransferEvent):
+            if isinstance(event, TransferEvent):
+                moves.append(event)
                 self._transfer(event)
             elif isinstance(event, RetraceEvent):
                 self._retrace(event)
@@ -212,10 +221,14 @@ class Activity:
                 self.taken_lately.add(
                     event.waited, event.start if event.stop is None else event.stop
                 )
-        moves = [e for e in ended if isinstance(e, TransferEvent)]
         self.moved.extend(moves)
-        self.waited.extend(waits)
-        self.counts = self.counts[0] + len(moves), self.counts[1] + len(waits)
+        self.counts = self.counts[0] + len(moves), self.counts[1]
+
+    def _collect_waits(self) -> None:
+        waits = _taken(self._waited)
+        self.told += len(waits)
+        self.waited.extend(waits[-ENDED_WAITS:])
+        self.counts = self.counts[0], self.counts[1] + len(waits)
         for wait in waits:
             self._wait(wait)
 
@@ -233,6 +246,7 @@ class Activity:
         if level.name not in self.queues:
             _make_room(self.queues)
             self.queues[level.name] = QueueActivity(level, 0, 0, Series())
+            self.told += 1
 
     def _collect_levels(self) -> None:
         levels: dict[str, list[BriefLevel]] = {}
@@ -249,21 +263,26 @@ class Activity:
             _make_room(self.queues)
             first = Level(*levels[0][:7])
             known = self.queues[name] = QueueActivity(first, first.depth, 0, Series())
-        depths = np.array([known.level.depth, *[level[2] for level in levels]], np.float64)
-        changes = np.diff(depths)
-        known.put += int(changes[changes > 0].sum())
-        known.taken -= int(changes[changes < 0].sum())
+        depth = known.level.depth
+        for level in levels:
+            change = level[2] - depth
+            depth = level[2]
+            if change > 0:
+                known.put += change
+            else:
+                known.taken -= change
         known.level = Level(*levels[-1][:7])
-        known.depths.add(np.array([level[7] for level in levels]), depths[1:])
+        known.depths.add([level[7] for level in levels], [level[2] for level in levels])
 
-    def _wait(self, event: WaitEvent) -> None:
-        key = event.name, event.operation, event.executable, event.node, event.runner
-        if key not in self.waits:
+    def _wait(self, wait: BriefWait) -> None:
+        key, start, stop = wait[:5], wait[6], wait[7]
+        known = self.waits.get(key)
+        if known is None:
             _make_room(self.waits)
-            self.waits[key] = WaitActivity(*key)
-        self.waits[key].add(event.seconds, event.start + event.seconds)
-        queue = self.queues.get(event.name)
-        if queue is not None and event.operation in _SINGLE:
+            known = self.waits[key] = WaitActivity(*key)
+        known.add(stop - start, stop)
+        queue = self.queues.get(wait[0])
+        if queue is not None and wait[1] in _SINGLE:
             queue.put += 1
             queue.taken += 1
 
@@ -277,6 +296,7 @@ class Activity:
         self, origin: str, device: str, executable: int, count: int, nbytes: int, seconds: float
     ) -> None:
         """Add the sums of ended transfers that have no events (see `TransferActivity`)."""
+        self.told += 1
         known = self._transfers_of(origin, device, executable, "")
         known.count += count
         known.nbytes += nbytes
@@ -295,11 +315,6 @@ class Activity:
     def moving(self) -> list[TransferEvent]:
         """The transfers in progress."""
         return [e for e in self._open if isinstance(e, TransferEvent) and e.stop is None]
-
-    @property
-    def running(self) -> list[RunEvent]:
-        """The runners that run."""
-        return [e for e in self._open if isinstance(e, RunEvent) and e.stop is None]
 
     @property
     def waiting(self) -> list[WaitEvent]:

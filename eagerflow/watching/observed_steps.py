@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from time import thread_time
 from typing import Any, Final, final
 
 from eagerflow.runtime.executable import find_executable
@@ -13,7 +14,7 @@ from eagerflow.watching.diagnosing.first_nan import NanCheck
 from eagerflow.watching.diagnosing.slowness import Expectations
 from eagerflow.watching.graph_columns import NodeIndex
 from eagerflow.watching.limits import OBSERVED_EXECUTABLES
-from eagerflow.watching.node_costs import Duty, NodeCosts
+from eagerflow.watching.node_costs import Duty, NodeCost, NodeCosts
 from eagerflow.watching.step_times import StepLog, StepTimes
 from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
 
@@ -71,6 +72,11 @@ class Observed:
         first_nan: the number of the node that made the NaN in one of the last checks, if any had.
         clean: number of checks without NaN since then.
         expectations: the expected times of its nodes.
+        queues: the queues that its nodes use, and whether they take from them; None before these
+            were looked up.
+        judged: the diagnosis of its nodes and devices, and the number of observed steps and the
+            share of waits for which it was made.
+        largest: a table of the times of its nodes, and the part that takes most of these.
     """
 
     executable: int
@@ -90,6 +96,9 @@ class Observed:
     first_nan: int | None = None
     clean: int = 0
     expectations: Expectations = field(init=False)
+    queues: set[tuple[str, bool]] | None = None
+    judged: tuple[tuple[int, float], Sequence[Any]] = ((-1, 0.0), ())
+    largest: tuple[Sequence[NodeCost], tuple[str, float] | None] = ((), None)
 
     def __post_init__(self) -> None:
         self.expectations = Expectations(self.index)
@@ -198,8 +207,15 @@ class StepObserver:
             known = self.executables.get(observation.executable)
             if known is None or known.asked is not observation:
                 continue
+            start = thread_time()
             self._take(known, observation, statistics)
+            self.took(known, thread_time() - start)
             self._changed.append(known)
+
+    def took(self, known: Observed, seconds: float) -> None:
+        """Add seconds that work on the observed steps of an executable took."""
+        self.duty.looked(seconds)
+        known.duty.looked(seconds)
 
     def _take(
         self, known: Observed, observation: Observation, statistics: dict[int, ValueStatistics]
@@ -215,8 +231,7 @@ class StepObserver:
         # capped, as a step may just have waited longer than others
         most = _DEAREST * looks if known.count and looks else _SLOWEST * len(known.index.nodes)
         extra = min(max(took - times.median, 0.0), most)
-        self.duty.looked(extra)
-        known.duty.looked(extra)
+        self.took(known, extra)
         known.count += 1
         if known.checking is not None:
             self._checked(known, extra)

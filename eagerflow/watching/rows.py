@@ -6,7 +6,8 @@ import json
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar, final
+from time import thread_time
+from typing import Any, Final, TypeVar, final
 
 from eagerflow.events import TransferEvent
 from eagerflow.pictures.groups import is_move
@@ -22,6 +23,8 @@ from eagerflow.watching.tables import Row
 from eagerflow.watching.tasks.task_activity import TaskActivity
 
 _Row = TypeVar("_Row")
+#: seconds between two look-ups of the name of a thread
+_NAMES: Final = 0.5
 
 
 @final
@@ -52,7 +55,10 @@ class BoardRows:
         self._regions = 0
         self._devices: dict[tuple[int, int], str] = {}  # by executable and region
         self._threads: dict[int, str] = {}
+        self._met: set[int] = set()  # identifiers looked up since then
+        self._named = 0.0
         self._ended = 0, 0
+        self._active = 0  # number of events put so far
         self._moving: dict[tuple[Any, ...], int] = {}  # by executable, devices and line
 
     def busiest(self, most: int) -> list[int]:
@@ -73,10 +79,12 @@ class BoardRows:
             places: the current places of threads.
             cost: the cost of watching, as a fraction of the time.
         """
-        self._put_steps(now)
-        self._put_threads(place.thread for place in places)
+        threads = self._put_steps(now)
+        self._put_threads(now, {*threads, *[place.thread for place in places]})
         for observed in changed:
+            start = thread_time()
             self._put_observed(observed)
+            self._observer.took(observed, thread_time() - start)
         self._board.put("places", [self._place(place) for place in places])
         trail = [
             (when, thread, number, self._node(number, node))
@@ -87,11 +95,11 @@ class BoardRows:
         observed_steps = sum(o.count for o in self._observer.executables.values())
         self._board.put("cost", [(round(cost, 4), observed_steps, 0)])
 
-    def _put_steps(self, now: float) -> None:
+    def _put_steps(self, now: float) -> set[int]:
+        """Put steps and their times; returns the identifiers of the threads of new steps."""
         board, log = self._board, self._log
         timeline = log.timeline(self._told, STEPS_IN_A_MESSAGE)
         board.put("timeline", [step[:4] for step in timeline])
-        self._put_threads(step[3] for step in timeline)
         self._told = log.told
         self._put_regions()
         self._put_tasks()
@@ -111,12 +119,16 @@ class BoardRows:
                 for b in times.series.latest(now - 1)
             ]  # fmt: skip
             board.put("curve", curve)
+        return {step[3] for step in timeline}
 
-    def _put_threads(self, idents: Iterable[int]) -> None:
-        """Put the current names of threads: an identifier may be reused with another name."""
-        met = set(idents)
+    def _put_threads(self, now: float, met: set[int]) -> None:
+        """Put the names of threads, now and then anew: an identifier may be reused."""
+        if now >= self._named + _NAMES:
+            self._named, self._met = now, set()
+        met -= self._met
         if not met:
             return
+        self._met |= met
         names = {t.ident: t.name for t in threading.enumerate() if t.ident in met}
         new = {i: n for i, n in names.items() if i is not None and self._threads.get(i) != n}
         if new and len(self._threads) + len(new) <= NAMED_THREADS:
@@ -161,9 +173,8 @@ class BoardRows:
             for m in moves
         ])  # fmt: skip
         self._board.put("pauses", [
-            (w.executable, self._node(w.executable, w.node), w.start, w.stop, w.thread,
-             name(w.name), name(w.operation))
-            for w in waits
+            (number, self._node(number, node), start, stop, thread, name(queue), name(operation))
+            for queue, operation, number, node, _, thread, start, stop in waits
         ])  # fmt: skip
 
     def _moving_node(self, event: TransferEvent) -> int:
@@ -228,6 +239,9 @@ class BoardRows:
 
     def _put_activity(self) -> None:
         board, name, activity = self._board, self._board.name, self._activity
+        if activity.told == self._active:
+            return
+        self._active = activity.told
         queues = [
             (name(queue), name(q.level.resource), q.level.depth, q.level.capacity,
              q.level.producers, q.level.consumers, int(q.level.closed), q.put, q.taken)

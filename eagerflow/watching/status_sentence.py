@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eagerflow.formatting import seconds_text
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: a scope with a larger share is about the whole step: the scopes within are more informative
 _ALL: Final = 0.8
 _MUCH: Final = 0.2
+#: part of a layer from which on it is named in place of the layer
+_MOST: Final = 0.5
 #: smaller shares are not mentioned
 _LITTLE: Final = 0.05
 #: smaller shares of waits for input are not mentioned, as they would round to 0 %
@@ -39,10 +41,12 @@ def sentence(watcher: Watcher, now: float) -> str:
     name = name_of(times.executable)
     parts = [f"step {times.count:,} of {name}, {seconds_text(p50)}, p95 {_beside(p95, p50)}"]
     observed = watcher.observed(times.executable)
-    costs: Sequence[NodeCost] = () if observed is None else observed.costs.table()
-    largest = largest_part(costs)
-    if largest is not None:
-        part, share = largest
+    if observed is not None:
+        costs = observed.costs.table()
+        if observed.largest[0] is not costs:
+            observed.largest = costs, largest_part(costs)
+    if observed is not None and observed.largest[1] is not None:
+        part, share = observed.largest[1]
         parts.append(f"{share:.0%} in {part}".replace("%", " %"))
     waited = input_share(watcher, times, now)
     if waited is not None and waited >= _WORTH:
@@ -71,35 +75,42 @@ def largest_part(costs: Sequence[NodeCost]) -> tuple[str, float] | None:
     """The part that takes most of a step: the name of a layer or a node, and its share.
 
     A layer includes its derivatives and updates. A layer that takes most of a step is replaced by
-    its parts.
+    its parts, and one of which a part takes the most by that part.
 
     >>> from eagerflow.watching.node_costs import NodeCost
     >>> from eagerflow.watching.status_sentence import largest_part
     >>> rows = [("matmul", "net/one", 0.3), ("dot", "net/two", 0.4), ("exp", "net/two", 0.3)]
     >>> largest_part([NodeCost(0, n, scope, 0, 0, share, 1, 1, 0.0) for n, scope, share in rows])
     ('two', 0.7)
+    >>> rows = [("matmul", "net/layers.0", 0.4), ("dot", "net/layers.2", 0.3), ("exp", "loss", 0.3)]
+    >>> largest_part([NodeCost(0, n, scope, 0, 0, share, 1, 1, 0.0) for n, scope, share in rows])
+    ('layers.0', 0.4)
     """
     if not costs:
         return None
     shares = layer_shares(costs)
-    outer, whole = "", shares[""]
-    while True:
-        depth = outer.count("/") + 1 if outer else 0
-        begin = f"{outer}/" if outer else ""
-        within = {s: v for s, v in shares.items()
-                  if s and s.startswith(begin) and s.count("/") == depth}  # fmt: skip
-        scope = max(within, key=within.__getitem__, default="")
-        if not scope or within[scope] < _ALL * whole:
-            break
-        outer = scope
+    outer = ""
+    scope = _largest_within(outer, shares)
+    while scope and shares[scope] >= _ALL * shares[""]:
+        outer, scope = scope, _largest_within(scope, shares)
     inside = [c for c in costs if c.layer == outer]
     node = max(inside, key=lambda c: c.share, default=None)
-    dearest = (scope.rpartition("/")[2], within[scope]) if scope else ("", 0.0)
+    inner = _largest_within(scope, shares) if scope else ""
+    while inner and shares[inner] >= max(_MUCH, _MOST * shares[scope]):
+        scope, inner = inner, _largest_within(inner, shares)
+    dearest = (scope.rpartition("/")[2], shares[scope]) if scope else ("", 0.0)
     if node is not None and node.share > dearest[1]:
         dearest = node.node, node.share
     if outer and dearest[1] < _MUCH:  # many small parts: the layer around them says more
         dearest = outer.rpartition("/")[2], shares[outer]
     return dearest if dearest[1] >= _LITTLE else None
+
+
+def _largest_within(outer: str, shares: Mapping[str, float]) -> str:
+    """The layer with the largest share of those directly within another one; empty for none."""
+    begin = f"{outer}/" if outer else ""
+    within = [s for s in shares if s and s.startswith(begin) and "/" not in s[len(begin) :]]
+    return max(within, key=shares.__getitem__, default="")
 
 
 def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:

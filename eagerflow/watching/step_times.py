@@ -8,27 +8,24 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final, TypeVar, final
 
-import numpy as np
-
 from eagerflow.events import BriefRegion, BriefStep
 from eagerflow.runtime.executable import find_executable
 from eagerflow.watching.limits import EXECUTABLES, TIMELINE_STEPS
-from eagerflow.watching.series import Floats, Recent, Series
+from eagerflow.watching.series import Recent, Series
 
 #: seconds over which a rate is taken
 _RATE: Final = 2.0
 #: seconds that count as recent, where activities are compared
 LATELY: Final = 10.0
 #: cost of reporting a step at most, as a fraction of its duration
-_TELLING_SHARE: Final = 0.01
+_TELLING_SHARE: Final = 0.003
 #: seconds to report a step and to take it in
-_TELLING: Final = 7e-7
+_TELLING: Final = 1e-6
 #: number of steps that a reported one stands for at most
-_MOST_TOGETHER: Final = 32
+_MOST_TOGETHER: Final = 64
 #: steps between two looks from which on this is worth it; if there are fewer, each is reported
-_MANY: Final = 500
+_MANY: Final = 300
 _first: Final = itemgetter(0)
-_thread: Final = itemgetter(3)
 _Brief = TypeVar("_Brief", BriefStep, BriefRegion)
 
 
@@ -60,25 +57,25 @@ class StepTimes:
         self.series = Series()
         self.lately = 0
         self.regions: dict[int, Recent] = {}
-        self._median: float | None = None
 
-    def add(self, starts: Floats, stops: Floats, counts: Floats) -> None:
+    def add(self, starts: Sequence[float], stops: Sequence[float], counts: Sequence[int]) -> None:
         """Add steps that have ended.
 
         Args:
-            starts: when they began, f64[n].
-            stops: when they ended, f64[n].
-            counts: number of steps that each stands for, f64[n].
+            starts: when they began; at least one.
+            stops: when they ended.
+            counts: number of steps that each stands for.
         """
-        seconds = stops - starts
-        self.first = self.first or float(starts[0])
-        self.last = max(self.last, float(stops.max()))
-        self.count += int(counts.sum())
-        self.seconds += float((seconds * counts).sum())
+        seconds = [stop - start for start, stop in zip(starts, stops, strict=True)]
+        self.first = self.first or starts[0]
+        self.last = max(self.last, max(stops))
+        self.count += sum(counts)
+        self.seconds += sum(
+            [took * count for took, count in zip(seconds, counts, strict=True)]
+        )  # fmt: skip
         self.recent.add(seconds)
         self.series.add(stops, seconds, counts)
         self.lately = len(seconds)
-        self._median = None
 
     def saw(self, start: float, stop: float) -> None:
         """Add an observed step: it is counted, but its duration is not representative."""
@@ -89,13 +86,11 @@ class StepTimes:
     @property
     def median(self) -> float:
         """The median of the last durations; 0 if there are none."""
-        if self._median is None:
-            (self._median,) = self.recent.percentiles(50)
-        return self._median
+        return self.recent.percentiles(50)[0]
 
     def seconds_since(self, since: float) -> float:
         """The seconds of steps since a time, accurate to a second."""
-        return sum(b.count * b.mean for b in self.series.latest(since))
+        return sum([bucket.total for bucket in self.series.latest(since)])
 
     def rate(self, now: float) -> float:
         """The recent number of steps per second."""
@@ -136,18 +131,20 @@ class StepLog:
             times.lately = 0
         steps = _taken(self._steps) if self._steps else ()
         if steps:
-            for number in set(map(_first, steps)):
-                mine, times = [s for s in steps if s[0] == number], self.of(number)
-                times.add(*_columns(mine, 1, 2, 4))
-                times.detached = times.detached and not any(map(_thread, mine))
+            numbers = set(map(_first, steps))
+            for number in numbers:
+                mine = [s for s in steps if s[0] == number] if len(numbers) > 1 else steps
+                _, starts, stops, threads, counts = zip(*mine, strict=True)
+                times = self.of(number)
+                times.add(starts, stops, counts)
+                times.detached = times.detached and not any(threads)
             self._timeline.extend(steps[-TIMELINE_STEPS:])
             self._told += len(steps)
         if self._regions:
             regions = _taken(self._regions)
             for key in {(r[0], r[1]) for r in regions}:
-                starts, stops = _columns([r for r in regions if (r[0], r[1]) == key], 2, 3)
                 recent = self.of(key[0]).regions.setdefault(key[1], Recent(64))
-                recent.add(stops - starts)
+                recent.add([r[3] - r[2] for r in regions if r[0] == key[0] and r[1] == key[1]])
             self._regions_line.extend(regions[-TIMELINE_STEPS:])
             self._regions_told += len(regions)
         return len(steps)
@@ -232,8 +229,3 @@ def _last(lines: deque[_Brief], count: int, most: int) -> list[_Brief]:
     """The last ``count`` lines, but at most ``most``, and no more than there are."""
     count = min(count, most, len(lines))
     return list(islice(lines, len(lines) - count, None))
-
-
-def _columns(rows: Sequence[tuple[float, ...]], *which: int) -> tuple[Floats, ...]:
-    count = len(rows)
-    return tuple([np.fromiter(map(itemgetter(i), rows), np.float64, count) for i in which])

@@ -30,8 +30,11 @@ from eagerflow.watching.tasks.task_activity import TaskActivity
 _OFTEN: Final = 0.02
 _SELDOM: Final = 0.1
 _RAREST: Final = 0.16
-#: the thread's time at most, as a fraction of the process's; beyond that it looks less often
-_SHARE: Final = 0.007
+#: the thread's time at most, as a fraction of the process's, for looks; beyond that it looks less
+#: often. What a look evicts from the caches costs the steps about as much again
+_SHARE: Final = 0.004
+#: the same for glances, as a fraction of the time that passes
+_GLANCES: Final = 0.001
 #: seconds between two status sentences; faster changes are hard to read
 _SUMMARY: Final = 0.5
 #: executables whose structure is sent unasked
@@ -42,17 +45,21 @@ _UNASKED: Final = 4
 class Pace:
     """The pause between two looks, which keeps their cost a small part of the process's time.
 
+    Attributes:
+        often: seconds between two glances.
+
     >>> from eagerflow.watching.watcher import Pace
     >>> pace = Pace()
-    >>> pace.next(0.0, 0.0), pace.next(0.0007, 0.1), pace.next(0.0021, 0.2), pace.next(0.0121, 0.3)
+    >>> pace.next(0.0, 0.0), pace.next(0.0004, 0.1), pace.next(0.0012, 0.2), pace.next(0.0112, 0.3)
     (0.1, 0.1, 0.15000000000000002, 0.16)
     """
 
-    __slots__ = ("_before", "_seconds")
+    __slots__ = ("_before", "_seconds", "often")
 
     def __init__(self) -> None:
         self._before = 0.0, 0.0
         self._seconds = _SELDOM
+        self.often = _OFTEN
 
     def next(self, spent: float, worked: float) -> float:
         """Seconds to wait.
@@ -67,6 +74,10 @@ class Pace:
             self._seconds = min(max((self._seconds + wanted) / 2, _SELDOM), _RAREST)
         self._before = spent, worked
         return self._seconds
+
+    def glanced(self, seconds: float) -> None:
+        """Note the processor seconds of a glance."""
+        self.often = min(max((self.often + seconds / _GLANCES) / 2, _OFTEN), _SELDOM)
 
 
 @final
@@ -116,7 +127,7 @@ class Watcher:
         self._lock = threading.RLock()  # other threads read the gathered data, too
         self._structures: set[int] = set()
         self._summary_due = 0.0
-        self._stop = threading.Event()
+        self._bell = threading.Lock()  # released when the thread is to end
         self._thread: threading.Thread | None = None
         self._depth = 0
         self.opened = 0.0
@@ -125,6 +136,7 @@ class Watcher:
         self.begin = self.activity.begin
         self.end = self.activity.end
         self.brief_level = self.activity.brief_level
+        self.brief_wait = self.activity.brief_wait
         self.brief_step = self.log.note_step
         self.brief_region = self.log.note_region
 
@@ -144,7 +156,8 @@ class Watcher:
             if self._depth > 1:
                 return
             self.opened = self._clock()
-            self._stop.clear()
+            self._bell = threading.Lock()
+            self._bell.acquire()
             events.add_instrument(self)
             self.tasks.open()
             self._thread = threading.Thread(target=self._run, name="eagerflow views", daemon=True)
@@ -160,7 +173,8 @@ class Watcher:
             events.remove_instrument(self)
             self.tasks.close()
             self.observer.stop()
-        self._stop.set()
+        if thread is not None:
+            self._bell.release()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -191,8 +205,8 @@ class Watcher:
     # --- the thread ---
 
     def _run(self) -> None:
-        due, long, pace = self._clock(), False, Pace()
-        while not self._stop.is_set():
+        due, left, long, pace, bell = self._clock(), 0.0, False, Pace(), self._bell
+        while not bell.acquire(timeout=left):  # a lock: events take twenty calls to wait
             now = self._clock()
             if now >= due:
                 with self._lock:
@@ -202,8 +216,10 @@ class Watcher:
                 due = max(due, now - _OFTEN) + pace.next(self.spent, process_time())
             else:
                 self.sampler.glance(now)
+                spent, self.spent = self.spent, thread_time()
+                pace.glanced(self.spent - spent)
             left = max(due - self._clock(), 0.001)
-            self._stop.wait(min(left, _OFTEN) if long else left)
+            left = min(left, pace.often) if long else left
 
     def look(self, now: float) -> bool:
         """Take in new data, and sample threads; returns whether any is busy in a long step."""

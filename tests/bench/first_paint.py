@@ -87,7 +87,7 @@ def first_paints(lab: Lab, browser: Any, rounds: int) -> tuple[dict[str, list[fl
 
     times: dict[str, list[float]] = {name: [] for name in VIEWS}
     cells = [SETUP + _SETUP, *[source for source, _ in VIEWS.values()]]
-    notebook = lab.open(browser, "paint", cells)
+    notebook = lab.open(browser, "paint", cells, is_first=True)
     notebook.page.evaluate(_LISTEN)
     notebook.run(0)
     for _ in range(rounds):
@@ -96,7 +96,7 @@ def first_paints(lab: Lab, browser: Any, rounds: int) -> tuple[dict[str, list[fl
             times[name].append(float(notebook.page.evaluate(_PAINTED, [cell, selector])))
             notebook.wait_for_end(cell)
     layouts = int(notebook.page.evaluate("() => window.paint.layouts"))
-    notebook.shut_down()
+    notebook.close()
     return times, layouts
 
 

@@ -46,8 +46,9 @@ def take(lab: Lab, browser: Browser, fault: Fault, seconds: float, folder: Path)
     folder.mkdir(parents=True, exist_ok=True)
     cells = [SETUP.format(kind=fault.kind, place=fault.place), "look = ef.dashboard()\nlook",
              f"_ = training.run({seconds + _LATER})"]  # fmt: skip
-    size = {"width": 1240, "height": 1100}
-    notebook = lab.open(browser, f"run{folder.name}", cells, viewport=size)
+    notebook = lab.open(
+        browser, f"run{folder.name}", cells, viewport={"width": 1240, "height": 1100}
+    )
     notebook.command("application:toggle-left-area")
     notebook.run(0, 1)
     view = notebook.view(1)
@@ -61,7 +62,7 @@ def take(lab: Lab, browser: Browser, fault: Fault, seconds: float, folder: Path)
         notebook.page.wait_for_timeout(1200)  # animations have ended
         (folder / f"{number}-{name}.png").write_bytes(view.screenshot())
     complaints = notebook.complaints
-    notebook.shut_down()
+    notebook.close()
     return complaints
 
 

@@ -15,12 +15,14 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, ViewportSize
 
 from tests.source_tree import ROOT
 
 #: milliseconds that an action on a page may take: other processes may be using the processor
 PATIENCE = 60_000
+#: the size of a page
+SIZE: ViewportSize = {"width": 1240, "height": 1000}
 #: settings of the lab: no news, and no windowing of cells, which would detach views
 _OVERRIDES = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -63,9 +65,11 @@ class Lab:
              f"--ServerApp.root_dir={folder / 'notebooks'}"],
             env=environment, stdout=self.log, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        self._wait()
+        #: pages without a notebook, by the options of their contexts
+        self._free: dict[tuple[tuple[str, Any], ...], list[Page]] = {}
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Wait until the server answers."""
         end = monotonic() + 180
         while True:
             try:
@@ -85,10 +89,31 @@ class Lab:
             self.process.wait()
         self.log.close()
 
-    def open(self, browser: Browser, name: str, cells: Sequence[str], **context: Any) -> Notebook:
-        """Open a new notebook in a page of its own."""
+    def open(
+        self, browser: Browser, name: str, cells: Sequence[str], *, is_first: bool = False,
+        viewport: ViewportSize = SIZE, **context: Any,
+    ) -> Notebook:  # fmt: skip
+        """Open a new notebook, in a page that an earlier notebook has left if there is one.
+
+        To load the lab takes longer than to open a notebook in it.
+
+        Args:
+            browser: the browser.
+            name: the name of the notebook, which no other has.
+            cells: its cells.
+            is_first: whether the page must have shown no notebook before.
+            viewport: the size of the page.
+            context: options of the page's context.
+        """
         write_notebook(self.folder / "notebooks" / f"{name}.ipynb", cells)
-        return Notebook(self, browser.new_context(**context).new_page(), name)
+        free = self._free.setdefault(tuple(sorted(context.items())), [])
+        if free and not is_first:
+            page = free.pop()
+            page.set_viewport_size(viewport)
+        else:
+            self.wait()
+            page = browser.new_context(viewport=viewport, **context).new_page()
+        return Notebook(self, page, name, free)
 
 
 def settle(view: Locator) -> None:
@@ -112,28 +137,52 @@ def write_notebook(file: Path, cells: Sequence[str]) -> None:
 
 
 class Notebook:
-    """A notebook in a page of a browser."""
+    """A notebook in a page of a browser.
 
-    def __init__(self, lab: Lab, page: Page, name: str) -> None:
-        self.lab, self.page, self.name = lab, page, name
+    Args:
+        lab: the lab that has it.
+        page: a page, empty or with the lab.
+        name: its name.
+        free: gets the page once the notebook is closed.
+    """
+
+    def __init__(self, lab: Lab, page: Page, name: str, free: list[Page]) -> None:
+        self.lab, self.page, self.name, self._free = lab, page, name, free
         #: errors that the page has logged
         self.complaints: list[str] = []
-        page.on("console", lambda m: self._hear(m.type, m.text))
-        page.on("pageerror", lambda e: self._hear("error", str(e)))
+        page.on("console", self._hear)
+        page.on("pageerror", self._hear_error)
         page.set_default_timeout(PATIENCE)
-        self.go()
+        if page.evaluate("() => 'jupyterapp' in window"):
+            self.page.evaluate(
+                "path => { window.jupyterapp.commands.execute('docmanager:open', {path}); }",
+                f"{name}.ipynb",
+            )
+            self._wait_for_kernel()
+        else:
+            self.go()
 
-    def _hear(self, kind: str, text: str) -> None:
-        if kind == "error" and not any(word in text for word in _HARMLESS):
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._hear_error(message.text)
+
+    def _hear_error(self, error: object) -> None:
+        text = str(error)
+        if not any(word in text for word in _HARMLESS):
             self.complaints.append(text)
 
     def go(self) -> None:
         """Open or reload the page."""
         where = f"lab/workspaces/{self.name}/tree/{self.name}.ipynb?reset"
         self.page.goto(f"http://127.0.0.1:{self.lab.port}/{where}", timeout=2 * PATIENCE)
+        self._wait_for_kernel()
+
+    def _wait_for_kernel(self) -> None:
         self.page.wait_for_function(
-            "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
-            "?.status === 'idle'", timeout=3 * PATIENCE,
+            "path => { const current = window.jupyterapp?.shell.currentWidget;"
+            " return current?.context?.path === path"
+            " && current.sessionContext?.session?.kernel?.status === 'idle'; }",
+            arg=f"{self.name}.ipynb", timeout=3 * PATIENCE,
         )  # fmt: skip
 
     def command(self, command: str) -> None:
@@ -205,9 +254,11 @@ class Notebook:
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def close(self) -> None:
-        self.page.context.close()
-
-    def shut_down(self) -> None:
-        """Shut down the kernel, whatever it does, and close the page."""
-        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-        self.close()
+        """Shut down the kernel, whatever it does, and leave the page to another notebook."""
+        self.page.remove_listener("console", self._hear)
+        self.page.remove_listener("pageerror", self._hear_error)
+        self.page.evaluate(
+            "async () => { const current = window.jupyterapp.shell.currentWidget;"
+            " await current.sessionContext.shutdown(); current.dispose(); }"
+        )
+        self._free.append(self.page)

@@ -148,8 +148,9 @@ EARLY = "[anywidget] Failed to initialize model"
 
 def open_shared(lab: Lab, browser: Browser) -> Notebook:
     """The notebook, with views of everything."""
-    size = {"width": 1400, "height": 1000}
-    made = lab.open(browser, "shared", list(CELLS.values()), viewport=size)
+    made = lab.open(
+        browser, "shared", list(CELLS.values()), viewport={"width": 1400, "height": 1000}
+    )
     shown = range(AT["numpy"])
     for cell in shown:
         made.start(cell)

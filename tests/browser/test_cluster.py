@@ -73,8 +73,7 @@ def picture(notebook: Notebook, view: Locator, what: str) -> None:
 
 
 def test_lanes_of_tasks_and_a_task_that_is_lost(lab: Lab, browser: Browser) -> None:
-    size = {"width": 1240, "height": 1000}
-    notebook = lab.open(browser, "cluster", CELLS, viewport=size, device_scale_factor=1.25)
+    notebook = lab.open(browser, "cluster", CELLS, device_scale_factor=1.25)
     notebook.run(0, 1)
     dashboard = notebook.view(1)
     sentence = dashboard.locator(".ef-sentence")
@@ -112,4 +111,4 @@ def test_lanes_of_tasks_and_a_task_that_is_lost(lab: Lab, browser: Browser) -> N
     notebook.wait_for_end(2)
     assert "[worker:1] is lost" in notebook.printed(2)
     assert notebook.complaints == []
-    notebook.shut_down()
+    notebook.close()

@@ -39,4 +39,4 @@ def test_the_dashboard_names_the_fault(lab: Lab, browser: Browser, fault: Fault)
     expect(lines.first).to_have_text(re.compile(READ[fault]), timeout=2 * PATIENCE)
     expect(lines).to_have_count(1)
     assert notebook.complaints == []
-    notebook.shut_down()
+    notebook.close()

@@ -46,7 +46,7 @@ def test_boxes_of_another_graph_have_devices_and_details_of_their_own(
     lab: Lab, browser: Browser
 ) -> None:
     cells = ["import eagerflow as ef", "look = ef.dashboard()\nlook", DEVICES]
-    notebook = lab.open(browser, "functions", cells, viewport={"width": 1240, "height": 1000})
+    notebook = lab.open(browser, "functions", cells)
     notebook.run(0, 1, 2)
     view = notebook.view(1)
     box = view.locator(".ef-box").filter(has_text="relu")
@@ -61,13 +61,12 @@ def test_boxes_of_another_graph_have_devices_and_details_of_their_own(
         expect(view.locator(".ef-details")).to_contain_text(device)
     assert colours["here"] != colours["there"]
     assert notebook.complaints == []
-    notebook.shut_down()
+    notebook.close()
 
 
 def test_a_click_on_a_function_traced_anew_shows_its_graph(lab: Lab, browser: Browser) -> None:
-    size = {"width": 1240, "height": 1000}
     cells = [SETUP, "look = ef.dashboard()\nlook", RETRACES]
-    notebook = lab.open(browser, "retraces", cells, viewport=size)
+    notebook = lab.open(browser, "retraces", cells)
     notebook.run(0, 1)
     view = notebook.view(1)
     notebook.start(2)

@@ -110,8 +110,7 @@ def choose_first(notebook: Notebook, cell: int, op: str) -> None:
 
 
 def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
-    size = {"width": 1240, "height": 1000}
-    notebook = lab.open(browser, "pictures", CELLS, viewport=size, device_scale_factor=1.25)
+    notebook = lab.open(browser, "pictures", CELLS, device_scale_factor=1.25)
     notebook.command("application:toggle-left-area")
     notebook.theme("JupyterLab Light")
     camera = Camera(notebook, tmp_path if _FOLDER is None else Path(_FOLDER))

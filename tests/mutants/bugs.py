@@ -148,8 +148,8 @@ BUGS: Final = (
     Bug(
         "room in a queue does not wake those that wait for it",
         "eagerflow/resources/queue_state.py",
-        "if puts or LevelEvent.wanted:",
-        "if LevelEvent.wanted:",
+        "if puts:",
+        "if puts and LevelEvent.wanted:",
         ("resources", "data/workers/test_buffers.py", "data/workers/test_parallel.py"),
     ),
     Bug(

@@ -61,9 +61,8 @@ def test_waits_for_input_are_told_from_one_in_a_hundred_on() -> None:
         step(watcher, [0.1])
         now = watcher.opened + 10.0
         for seconds, told in ((0.04, ""), (0.06, "input waits 1 %")):
-            wait = events.WaitEvent(name="a", operation="dequeue", start=watcher.opened)
-            wait.stop = watcher.opened + seconds
-            watcher.end(wait)
+            waited = watcher.opened, watcher.opened + seconds
+            watcher.brief_wait(("a", "dequeue", 0, "", "", 1, *waited))
             watcher.collect()
             assert sentence(watcher, now).partition("; ")[2] == told
 
@@ -141,9 +140,8 @@ def test_the_share_of_input_waits() -> None:
         now = watcher.opened + 10.0
         assert input_share(watcher, times, now) is None
         for name, operation in (("a", "dequeue"), ("b", "enqueue"), ("c", "take")):
-            wait = events.WaitEvent(name=name, operation=operation, start=watcher.opened)
-            wait.stop = watcher.opened + 1.0
-            watcher.end(wait)
+            waited = watcher.opened, watcher.opened + 1.0
+            watcher.brief_wait((name, operation, 0, "", "", 1, *waited))
         watcher.collect()
         share = input_share(watcher, times, now)
         assert share is not None

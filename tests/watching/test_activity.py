@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import events
-from eagerflow.events import TransferEvent, WaitEvent
+from eagerflow.events import TransferEvent
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.watching.activity import Activity
 
@@ -97,7 +97,7 @@ def test_transfers_that_go_on_and_those_that_ended() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     activity = Activity()
     for i in range(6000):
-        activity.end(WaitEvent(name=f"queue {i}", start=0.0))
+        activity.brief_wait((f"queue {i}", "dequeue", 0, "", "", 1, 0.0, 1.0))
         activity.brief_level((f"queue {i}", "fifo", 0, 0, 0, 0, False, 0.0))
     activity.collect()
     assert len(activity.waits) == len(activity.queues) == 4096

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.events import StepEvent
 from eagerflow.runtime import Executable
+from eagerflow.runtime.observed_step import Observation
 from eagerflow.watching import Watcher
 from eagerflow.watching.step_times import StepLog, thin_out
+from tests.recorded import recorded
 
 TEXT = "graph f(%x: f32[2]) { %y = exp(%x) : f32[2] return %y }"
 
@@ -30,18 +33,18 @@ def log_of(executable: Executable, seconds: float, count: int, every: int = 1) -
 
 def test_one_step_stands_for_several_where_many_are_very_short(executable: Executable) -> None:
     thin_out(log_of(executable, 9.9e-6, 1000))
-    assert executable.told_every == 8
-    thin_out(log_of(executable, 9.9e-6, 125, 8))
-    assert executable.told_every == 8
+    assert executable.told_every == 34
+    thin_out(log_of(executable, 9.9e-6, 30, 34))
+    assert executable.told_every == 34
     thin_out(log_of(executable, 1e-7, 1000))
-    assert executable.told_every == 32
+    assert executable.told_every == 64
     thin_out(log_of(executable, 1e-2, 1000))
     assert executable.told_every == 1
 
 
 def test_where_there_are_few_each_is_told(executable: Executable) -> None:
     executable.told_every = 8
-    thin_out(log_of(executable, 9.9e-6, 60, 8))
+    thin_out(log_of(executable, 9.9e-6, 30, 8))
     assert executable.told_every == 1
 
 
@@ -57,3 +60,25 @@ def test_no_step_is_lost(executable: Executable, every: int) -> None:
             watcher.log.collect()
             told = watcher.log.executables[executable.number].count
             assert told == -(-count // every) * every
+
+
+def test_an_instrument_that_comes_later_hears_of_the_next_step(executable: Executable) -> None:
+    watcher, x = Watcher(), np.zeros(2, "f4")
+    watcher._run = lambda: None  # type: ignore[method-assign]
+    with watcher:
+        executable.told_every = 8
+        executable(x)
+        with recorded(StepEvent) as found:
+            executable(x)
+    assert len(found.of("step")) == 1
+
+
+def test_a_value_that_is_asked_for_is_of_the_next_step(executable: Executable) -> None:
+    watcher, x, seen = Watcher(), np.zeros(2, "f4"), list[Observation]()
+    watcher._run = lambda: None  # type: ignore[method-assign]
+    with watcher:
+        executable.told_every = 8
+        executable(x)
+        executable.observe(Observation(executable.number, seen.append))
+        executable(x)
+    assert len(seen) == 1

@@ -346,7 +346,7 @@ def test_events_without_end_give_few_messages() -> None:
             for i in range(3000):
                 watcher.brief_step((i % 3, now, now + 1e-5, i % 7, 1))
             for i in range(1000):
-                watcher.end(events.WaitEvent(name=f"q{i % 50}", operation="dequeue", start=now))
+                watcher.brief_wait((f"q{i % 50}", "dequeue", 0, "", "", 1, now, now + 1e-4))
                 watcher.brief_level((f"q{i % 50}", "fifo", i, 0, 0, 0, False, now))
             watcher.look(now)
             watcher.tell(now)
@@ -435,13 +435,13 @@ def test_the_queue_that_starves_eager_code_lately_is_named() -> None:
         taker.join()
         watcher.collect()
         (wait,) = watcher.activity.waited
-        assert wait.stop is not None
-        watcher.opened = wait.start - 1.0
+        start, stop = wait[6:]
+        watcher.opened = start - 1.0
         (known,) = watcher.activity.waits.values()
-        known.lately.add(1.0 - wait.seconds, wait.stop)  # as if the wait had taken a second
-        (diagnosis,) = diagnoses(watcher, wait.start + 1.0)
+        known.lately.add(1.0 - (stop - start), stop)  # as if the wait had taken a second
+        (diagnosis,) = diagnoses(watcher, start + 1.0)
         assert diagnosis.text == (
             "letters runs empty: the code that fills it is too slow; "
             "eager code waits 50 % of the time"
         )
-        assert diagnoses(watcher, wait.start + 60.0) == []
+        assert diagnoses(watcher, start + 60.0) == []

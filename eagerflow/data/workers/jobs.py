@@ -93,7 +93,7 @@ class Handover:
         bell = threading.Lock()
         bell.acquire()
         attempt = self.queue.enqueue(item, number)
-        if waits and (QueueEvent.listeners or WaitEvent.listeners):
+        if waits and (QueueEvent.listeners or WaitEvent.listeners or WaitEvent.brief):
             begin_told(attempt, bell.release)
         else:
             attempt.begin(bell.release)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.errors import CancelledError, note_place, relocate
-from eagerflow.events import AbstractEvent, next_step, step_of
+from eagerflow.events import AbstractEvent, StepEvent, next_step, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.text.printer import node_note
@@ -246,7 +246,8 @@ class ScheduledStep:
             if timed and self._is_late():
                 self._give_up(tag, node)
                 continue
-            if AbstractEvent.listeners:
+            # instruments that hear of steps in brief are told of no loops but those of waits
+            if AbstractEvent.listeners and (action.begin or StepEvent.brief_alone is None):
                 step_of.frames = self._held.loops(tag)
             if action.late and self._is_late_for(tag, node, action, given):
                 continue

@@ -18,7 +18,7 @@ from eagerflow.core.op import get_op
 from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, failed_runners, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
-from eagerflow.resources.attempt_events import begin_told
+from eagerflow.resources.attempt_events import begin_told, noting
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.generated.observer import described
@@ -75,15 +75,14 @@ class _Wait:
         if get_op(self._node.op).holds:
             completion.at_end(attempt.abandon)  # has no effect if it was released before
         try:
-            if self._is_begun:
-                if attempt.calls_back(self._ended):
-                    self._ended()
-            elif QueueEvent.listeners or WaitEvent.listeners:
+            if not self._is_begun and (QueueEvent.listeners or WaitEvent.listeners):
                 begin_told(attempt, self._ended, self._described)
             else:
-                attempt.begin()
-                if attempt.calls_back(self._ended):
-                    self._ended()
+                ended = noting(attempt, self._ended, self._described)
+                if not self._is_begun:
+                    attempt.begin()
+                if attempt.calls_back(ended):
+                    ended()
         except BaseException as error:  # of an instrument, or Ctrl-C
             if completion.failed(error):
                 attempt.abandon()  # an element that it takes would be lost

@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
@@ -13,7 +14,6 @@ from eagerflow.events import BriefStep
 from eagerflow.profiling.node_statistics import median
 from eagerflow.running_node import CODE_FILE
 from eagerflow.source import Source, cell_name, is_framework_frame, is_library_frame
-from eagerflow.watching.limits import TIMELINE_STEPS
 from eagerflow.watching.naming import name_of, share_text
 from eagerflow.watching.status_sentence import seconds_for_input
 from eagerflow.watching.step_times import LATELY
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 #: than the call of a traced function
 _MUCH: Final = 1 / 3
 _LEAST: Final = 1e-3
+#: number of the last steps that are looked at
+_STEPS: Final = 400
 #: number of gaps that make a rhythm
 _GAPS: Final = 8
 #: seconds of a gap from which on it may be the pause of a person; it counts if the thread was seen
@@ -95,12 +97,12 @@ class BetweenSteps:
         """
         recent = [s for s in steps if s[3] and s[2] >= now - LATELY]
         thread = next((s[3] for s in reversed(recent) if s[0] == number), 0)
-        mine = sorted((s for s in recent if s[3] == thread), key=lambda s: s[1])
+        mine = sorted([s for s in recent if s[3] == thread], key=itemgetter(1))
         gaps = _gaps(number, mine)
         if len(gaps) < _GAPS:
             return None
-        seconds = median(outside for outside, _ in gaps)
-        share = median(outside / max(period, 1e-12) for outside, period in gaps)
+        seconds = median([outside for outside, _ in gaps])
+        share = median([outside / (period or 1e-12) for outside, period in gaps])
         since, until = mine[0][1], mine[-1][1]
         # later samples may be of the pause after the last step
         seen = [source for when, source in self._samples if since <= when <= until]
@@ -117,13 +119,14 @@ def _gaps(number: int, steps: Iterable[BriefStep]) -> list[tuple[float, float]]:
     """
     gaps: list[tuple[float, float]] = []
     begun, outside, end, unseen, stands_for = None, 0.0, 0.0, 0.0, 1
-    for executable, start, stop, _, count in steps:
-        outside += max(start - end - unseen, 0.0)
+    for executable, start, stop, _, count in steps:  # without calls, as there are many steps
+        if start > end + unseen:
+            outside += start - end - unseen
         if executable == number:
             if begun is not None:
                 gaps.append((outside / stands_for, (start - begun) / stands_for))
             begun, outside, stands_for = start, 0.0, count
-        end, unseen = max(end, stop), (count - 1) * (stop - start)
+        end, unseen = stop if stop > end else end, (count - 1) * (stop - start)
     return gaps
 
 
@@ -165,7 +168,7 @@ def between_text(watcher: Watcher, now: float) -> tuple[int, str]:
     times = watcher.log.busiest(now)
     if times is None or times.detached:
         return 0, ""
-    between = watcher.between.of(times.executable, watcher.log.timeline(0, TIMELINE_STEPS), now)
+    between = watcher.between.of(times.executable, watcher.log.timeline(0, _STEPS), now)
     if between is None or between.seconds < _LEAST:
         return 0, ""
     waited = seconds_for_input(watcher, {0}, between.since, now) / max(

@@ -66,7 +66,10 @@ def diagnoses(watcher: Watcher, now: float) -> list[Diagnosis]:
     times = watcher.log.busiest(now)
     observed = None if times is None else watcher.observed(times.executable)
     if observed is not None:
-        told += _slow(observed, 1.0 - waiting_share(watcher, observed.executable, now))
+        known = observed.costs.version, 1.0 - waiting_share(watcher, observed.executable, now)
+        if observed.judged[0] != known:
+            observed.judged = known, _slow(observed, known[1])
+        told += observed.judged[1]
     return [*told, *retraces]
 
 

@@ -27,6 +27,9 @@ _MUCH: Final = 0.25
 _MOST: Final = 0.5
 #: seconds of one wait from which on it counts as stuck
 _STUCK: Final = 1.0
+#: seconds, and times of a mean wait, without a wait after which a waiter counts as ended
+_OVER: Final = 3.0
+_PAUSES: Final = 5.0
 
 
 class _Waiting(NamedTuple):
@@ -85,10 +88,9 @@ class QueueCause(NamedTuple):
 def queue_causes(watcher: Watcher, now: float) -> list[QueueCause]:
     """The cause of the worst wait outside of runners; empty if no wait is long enough."""
     waits = _waits(watcher, now)
-    users = _users(watcher)
     most = max((w for w in waits if not w.runner), key=lambda w: w.share, default=None)
     if most is not None and (most.share >= _MUCH or most.longest >= _STUCK):
-        return [_Chain(watcher, now, waits, users).cause(most)]
+        return [_Chain(watcher, now, waits, _users(watcher)).cause(most)]
     return []
 
 
@@ -103,6 +105,9 @@ def _waits(watcher: Watcher, now: float) -> list[_Waiting]:
     seconds: dict[tuple[int, str, str, str, str], float] = {}
     longest: dict[tuple[int, str, str, str, str], float] = {}
     for wait in activity.waits.values():
+        pause = max(_OVER, _PAUSES * wait.seconds / max(wait.count, 1))
+        if wait.lately.last < max(since, now - pause):
+            continue
         key = wait.executable, wait.runner, wait.operation, wait.name, wait.node
         seconds[key] = seconds.get(key, 0.0) + wait.lately.since(since)
     for event in activity.waiting:
@@ -121,9 +126,12 @@ def _users(watcher: Watcher) -> dict[tuple[str, bool], set[int]]:
     users: dict[tuple[str, bool], set[int]] = {}
     for number in watcher.log.executables:
         known = watcher.observer.of(number)
-        for node in [] if known is None else known.index.nodes:
-            for queue, takes in _used(node):
-                users.setdefault((queue, takes), set()).add(number)
+        if known is None:
+            continue
+        if known.queues is None:
+            known.queues = {use for node in known.index.nodes for use in _used(node)}
+        for use in known.queues:
+            users.setdefault(use, set()).add(number)
     return users
 
 

@@ -52,12 +52,11 @@ class Stages:
         count = round(seconds * 10)
         for i in range(count):
             start = NOW - 0.2 - i * 9.0 / count
-            wait = WaitEvent(
-                name=queue, operation=operation, executable=self.numbers[who], start=start,
-                runner="" if who == "train" else who, node=f"queue_{operation}",
+            runner = "" if who == "train" else who
+            self.watcher.brief_wait(
+                (queue, operation, self.numbers[who], f"queue_{operation}", runner, 0, start,
+                 start + 0.1)
             )  # fmt: skip
-            wait.stop = start + 0.1
-            self.watcher.end(wait)
         self.watcher.collect()
 
     def told(self) -> list[str]:
@@ -95,6 +94,12 @@ def test_a_stage_that_waits_itself_is_not_the_cause(stages: Stages) -> None:
     (cause,) = queue_causes(stages.watcher, NOW)
     assert cause.text.startswith("raw runs empty: read, which fills it, is too slow with ")
     assert cause.path == ("read", "raw", "augment", "ready", "train")
+
+
+def test_waits_of_a_function_that_has_ended_are_not_told(stages: Stages) -> None:
+    stages.waited("train", "dequeue", "ready", 8)
+    assert queue_causes(stages.watcher, NOW)
+    assert queue_causes(stages.watcher, NOW + 4) == []
 
 
 def test_a_stage_that_has_ended_no_step_is_said_to(stages: Stages) -> None:

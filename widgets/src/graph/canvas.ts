@@ -16,8 +16,8 @@ const [LEAST, MOST] = [0.05, 4];
 export const READABLE = 0.86;
 /** scale below which names cannot be read: then the top of the picture is shown, and all of it in the minimap */
 const LEGIBLE = 0.6;
-/** this limit for two pictures side by side, where an overview matters more */
-const PAIRED = 0.38;
+/** this limit for two pictures side by side, which show the places of changes first */
+const PAIRED = 0.72;
 /** scales below which the second line, and all lines, of a box are hidden */
 const [SHORT, MUTE] = [0.45, 0.16];
 /** scale for a close look at a box */

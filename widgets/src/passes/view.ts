@@ -134,6 +134,8 @@ class Pane {
       this.contents = contents;
       this.canvas.show(contents, layout, still);
       this.mark(contents);
+      const changed = still ? null : this.firstChange(contents);
+      if (changed) this.canvas.reveal(changed);
     }
   }
 
@@ -155,6 +157,15 @@ class Pane {
 
   private nameOf(box: Box): string {
     return box.node < 0 ? box.id : this.tree!.structure.text("name", box.node);
+  }
+
+  /** The box of the first changed node. */
+  private firstChange(contents: Contents): Box | null {
+    for (const node of this.changes.keys()) {
+      const box = contents.boxOf[node];
+      if (box) return box;
+    }
+    return null;
   }
 
   /** Write the number of changed nodes on closed groups. */

@@ -29,7 +29,7 @@ export class SortedTable<L> {
   order: Order;
   /** the lines shown, in order */
   lines: readonly L[] = [];
-  private readonly caption = html("caption", {});
+  private readonly caption = html("span", {});
   private readonly body = html("tbody", {});
   private readonly heads: readonly HTMLTableCellElement[];
 
@@ -43,7 +43,7 @@ export class SortedTable<L> {
   ) {
     this.order = { by, down: true };
     this.heads = columns.map((column, i) => this.head(column, i));
-    this.element = html("table", { "aria-label": label }, this.caption,
+    this.element = html("table", { "aria-label": label }, html("caption", {}, this.caption),
       html("thead", {}, html("tr", {}, ...this.heads)), this.body);
     this.body.addEventListener("click", (event) => {
       const line = (event.target as Element).closest("tr");

@@ -266,9 +266,21 @@ export class TimelinePicture {
       if (isDevice) context.fillRect(0, top(i) + ABOVE, 3, BAR);
       const away = lane.away.find((a) => a.stop === Infinity)?.health;
       const colour = away === "lost" ? theme.error : away === "suspect" ? theme.warn : isDevice && !away ? theme.text : theme.soft;
-      this.write(lane.label, 8, top(i), scale.left - 12, colour);
+      this.writeName(lane.label, top(i), colour);
     });
     if (hasTraces) this.write("traces", 8, top(this.lanes.length), scale.left - 12, theme.soft);
+  }
+
+  /** Write the name of a lane; one that does not fit in a line takes two, parted at a space. */
+  private writeName(name: string, y: number, colour: string): void {
+    const room = this.scale.left - 12;
+    const at = name.indexOf(" ");
+    if (at < 0 || this.context.measureText(name).width <= room) {
+      this.write(name, 8, y, room, colour);
+      return;
+    }
+    this.write(name.slice(0, at), 8, y - 6, room, colour);
+    this.write(name.slice(at + 1), 8, y + 6, room, colour);
   }
 
   /** Write a text in a lane, cut to the room there is. */
