@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.lab import Notebook, settle
 from tests.browser.shared_notebook import AT, SECONDS, tab
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("shared notebook")]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

@@ -246,8 +246,7 @@ class ScheduledStep:
             if timed and self._is_late():
                 self._give_up(tag, node)
                 continue
-            # instruments that hear of steps in brief are told of no loops but those of waits
-            if AbstractEvent.listeners and (action.begin or StepEvent.brief_alone is None):
+            if AbstractEvent.listeners and (action.begin or StepEvent.brief_alone is None):  # waits
                 step_of.frames = self._held.loops(tag)
             if action.late and self._is_late_for(tag, node, action, given):
                 continue
