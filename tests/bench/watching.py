@@ -282,12 +282,16 @@ def measure(name: str, step: Step, pairs: int, seconds: float) -> list[dict[str,
     """The rows of a program: A/A, and watched."""
     for _ in range(30):
         step()
-    _, once = block(step, 10)
-    count = max(int(seconds / once), 2)
     watcher, view, rows = Watcher(), View(), []
     connection = watcher.connect(view)
     with watcher:
-        warm_up(step, count, watcher, 40.0 if seconds else 0.0)
+        warm_up(step, 10, watcher, 40.0 if seconds else 0.0)
+    settled = perf_counter() + 3 * seconds
+    while perf_counter() < settled:  # native code comes after some steps
+        step()
+    _, once = block(step, 10)
+    _, once = block(step, max(int(seconds / once / 4), 10) if seconds else 2)
+    count = max(int(seconds / once), 2)
     for title, looking in (("A/A", None), ("watched", watcher)):
         before, start = (view.count, view.nbytes), perf_counter()
         quotients = ratios(step, count, pairs, looking)
