@@ -68,9 +68,9 @@ def test_an_instrument_that_comes_later_hears_of_the_next_step(executable: Execu
     with watcher:
         executable.told_every = 8
         executable(x)
-        with recorded(StepEvent) as found:
+        with recorded(StepEvent) as log:
             executable(x)
-    assert len(found.of("step")) == 1
+    assert len(log.of("step")) == 1
 
 
 def test_a_value_that_is_asked_for_is_of_the_next_step(executable: Executable) -> None:
