@@ -39,9 +39,28 @@ def apply_rows(
             "scan": rows.scan, "call": rows.call,
         }[whole.op]()  # fmt: skip
     return [
-        operands[i] if i in whole.fixed else vmap.row(x) if type(x) is Tensor else x
+        operands[i] if i in whole.fixed else x if i in rows.shared or type(x) is not Tensor
+        else vmap.row(x)
         for i, x in enumerate(results)
-    ]
+    ]  # fmt: skip
+
+
+def _is_list(x: Any) -> bool:
+    return type(x) is Tensor and x.dtype is LIST
+
+
+def _shared_lists(graph: Graph, own: Sequence[bool]) -> set[int]:
+    """The outputs that are lists from outside of `vmap`: those made of such lists, op by op."""
+    inputs = zip(graph.inputs, own, strict=True)
+    shared = {x for x, has_rows in inputs if not has_rows and _holds_list(x)}
+    for node in graph.nodes:
+        if not shared.isdisjoint(node.inputs):
+            shared.update(filter(_holds_list, node.outputs))
+    return {i for i, x in enumerate(graph.outputs) if x in shared}
+
+
+def _holds_list(x: Any) -> bool:
+    return getattr(x.type, "dtype", None) is LIST
 
 
 @final
@@ -53,6 +72,10 @@ class _Rows:
         whole: the node.
         operands: tensors of one row, and numbers.
         sizes: the values of size names that no operand determines.
+
+    Attributes:
+        shared: the outputs that are lists from outside of `vmap`, whose elements have no rows.
+            Loops and branches may read them; whether a list has rows never changes.
     """
 
     def __init__(
@@ -63,6 +86,7 @@ class _Rows:
         self.own = [vmap.holds(x) for x in operands]
         self.values = [vmap.inside(x) if type(x) is Tensor else x for x in operands]
         self.sizes = whole.sizes(operands, sizes)
+        self.shared: set[int] = set()
 
     def again(self) -> Vmap:
         """A new interpreter of the same rows, for a subgraph of a branch or a loop below."""
@@ -79,15 +103,36 @@ class _Rows:
         self, graph: Graph, values: Sequence[Any], own: Sequence[bool], *, shared: bool = False
     ) -> list[Any]:
         """The outputs of a subgraph for all rows; if ``shared``, without an axis of rows."""
+        return self.rows_of(graph, values, own, shared=shared)[0]
+
+    def rows_of(
+        self, graph: Graph, values: Sequence[Any], own: Sequence[bool], *, shared: bool = False
+    ) -> tuple[list[Any], set[int]]:
+        """The outputs of a subgraph for all rows, and which of them are lists without rows."""
         vmap = self.again()
         with installed(vmap):
             results = self.run(vmap, graph, values, own)
             inside = vmap.inside if shared else vmap.whole
-            return [inside(x) if type(x) is Tensor else x for x in results]
+            lists = {i for i, x in enumerate(results) if _is_list(x)}
+            every = [
+                x if type(x) is not Tensor else vmap.inside(x) if i in lists else inside(x)
+                for i, x in enumerate(results)
+            ]
+        return every, {i for i in lists if not vmap.holds(results[i])}
+
+    def check_lists(self, before: set[int], after: set[int]) -> None:
+        """Refuse lists with rows in the place of lists without, and the other way round."""
+        if before != after:
+            raise VmapError(
+                f"{self.whole.op}: under ef.vmap, a list from outside has no rows, and takes the "
+                "place of one that has, or the other way round",
+                given="a TensorArray made outside of the mapped function, and one made inside",
+                hint=f"make both inside; or {ROWS}",
+            )
 
     def check_choice(self, items: Sequence[Any]) -> None:
         """Refuse shared values (lists and Python numbers) where rows diverge."""
-        if any(type(x) is Tensor and x.dtype is LIST for x in items):
+        if any(map(_is_list, items)):
             raise VmapError(
                 f"{self.whole.op}: under ef.vmap, rows that go different ways fill lists of "
                 "different lengths",
@@ -103,7 +148,8 @@ class _Rows:
     # --- calls and branches ---
 
     def call(self) -> list[Any]:
-        return self.all_rows(self.whole.attrs["body"], self.values, self.own)
+        results, self.shared = self.rows_of(self.whole.attrs["body"], self.values, self.own)
+        return results
 
     def branches(self) -> list[Any]:
         predicate, *values = self.values
@@ -111,9 +157,14 @@ class _Rows:
         own = self.own[1:]
         if self.own[0]:
             return self.ways(predicate, graphs, values, own)
-        functions = [
-            lambda *items, graph=graph: tuple(self.all_rows(graph, items, own)) for graph in graphs
-        ]
+        self.shared = _shared_lists(graphs[0], own)
+
+        def taken(graph: Graph, items: Sequence[Any]) -> tuple[Any, ...]:
+            results, shared = self.rows_of(graph, items, own)
+            self.check_lists(self.shared, shared)
+            return tuple(results)
+
+        functions = [lambda *items, graph=graph: taken(graph, items) for graph in graphs]
         if self.whole.op == "cond":
             return list(cond(predicate, functions[0], functions[1], *values))
         return list(switch(predicate, functions, *values))
@@ -200,7 +251,10 @@ class _Rows:
 
         def iteration(carry: Any, parts: Any) -> tuple[Any, Any]:
             values, carried = self.items(state, carry)
-            results = self.all_rows(body, [*values[:count], *parts], [*carried[:count], *own])
+            results, shared = self.rows_of(
+                body, [*values[:count], *parts], [*carried[:count], *own]
+            )
+            self.check_lists(self.shared, shared & set(state))
             return [results[i] for i in state], results[count:]
 
         carry, stacked = scan(
@@ -213,11 +267,13 @@ class _Rows:
         ]
 
     def started(self, state: Sequence[int]) -> list[Any]:
-        """The initial values, for all rows, of the operands that change."""
+        """The initial values, for all rows, of the operands that change; a list stays as it is."""
         starts = []
         for i in state:
             x = self.values[i]
-            if type(x) is Tensor and not self.own[i] and x.dtype is not LIST:
+            if _is_list(x) and not self.own[i]:
+                self.shared.add(i)
+            elif type(x) is Tensor and not self.own[i]:
                 x = functions["broadcast_to"](x, (self.vmap.rows, *x.shape))
             starts.append(x)
         return starts
@@ -226,12 +282,13 @@ class _Rows:
         """The operands, updated by the carry, and whether each is batched."""
         values, own = [*self.values], [*self.own]
         for i, x in zip(state, carry, strict=True):
-            values[i], own[i] = x, type(x) is Tensor
+            values[i], own[i] = x, type(x) is Tensor and i not in self.shared
         return values, own
 
     def after(self, body: Graph, state: Sequence[int], carry: Sequence[Any]) -> tuple[Any, ...]:
         """The loop-carried values after an iteration of all rows."""
-        results = self.all_rows(body, *self.items(state, carry))
+        results, shared = self.rows_of(body, *self.items(state, carry))
+        self.check_lists(self.shared, shared & set(state))
         return tuple([results[i] for i in state])
 
     def placed(self, state: Sequence[int], ended: Sequence[Any]) -> list[Any]:

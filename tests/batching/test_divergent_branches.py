@@ -191,3 +191,40 @@ def test_lists_of_tensors_have_rows() -> None:
         return array.stack()
 
     assert ef.vmap(f)(ef.tensor([1.0, 2.0])).tolist() == [[0.0, 1.0, 2.0], [0.0, 2.0, 4.0]]
+
+
+def _in_loops(x: Any) -> Any:
+    """A branch in a loop: the gradient keeps the predicates in lists."""
+    rows = ef.map(lambda row: ef.cond(row.sum() > 0.5, lambda: row * row, lambda: row * 3.0), x)
+    return (rows * rows).sum()
+
+
+def _in_while_loops(x: Any) -> Any:
+    def iteration(i: Any, y: Any) -> Any:
+        return i + 1, ef.cond(y.sum() > -0.2, lambda: y * y, lambda: y * 3.0)
+
+    return ef.while_loop(lambda i, y: i < 3, iteration, (ef.tensor(0), x))[1].sum()
+
+
+@pytest.mark.parametrize("f", [_in_loops, _in_while_loops])
+def test_lists_from_outside_are_read(f: Any) -> None:
+    """A Hessian takes the pullback for many rows, whose lists are those of one forward pass."""
+    x = ef.tensor([[0.5, 0.25], [0.125, -1.0]], dtype=ef.float64)
+    expected = ef.hessian(f)(x).numpy()
+    assert np.count_nonzero(expected) > 0
+    for way in (ef.trace(ef.hessian(f)), ef.hessian(ef.trace(f))):
+        np.testing.assert_array_equal(way(x).numpy(), expected)
+
+
+def test_a_list_from_outside_stays_one() -> None:
+    def replaced(array: Any, x: Any) -> Any:
+        def iteration(row: Any, array: Any) -> Any:
+            new = ef.TensorArray(1, ef.tensor(0.0)).write(0, x)
+            return row, ef.cond(row > 0.0, lambda: new, lambda: array)
+
+        rows = ef.tensor([1.0, -1.0])
+        return ef.scan(lambda c, row: iteration(row, c)[::-1], array, rows)[0].stack()
+
+    array = ef.TensorArray(1, ef.tensor(0.0)).write(0, ef.tensor(1.0))
+    with pytest.raises(VmapError, check=says("a list from outside has no rows")):
+        ef.trace(ef.vmap(replaced, in_axes=(None, 0)))(array, ef.tensor([1.0, 2.0]))

@@ -296,6 +296,29 @@ def test_results(program: Program, made: list[Call], names: tuple[str, ...]) -> 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=2), _QUANTITY, st.sampled_from(sorted(COLUMNS)))
 @settings(max_examples=examples(8))
+@example(
+    program=Program(
+        body=[
+            (
+                "map",
+                0,
+                0,
+                11,
+                [
+                    ("scan", 0, 0, 0, [("assign", 0, 0, 0), ("assign", 0, 0, 0)]),
+                    ("branch", 0, 0, 0, [("assign", 0, 0, 0)], [("assign", 0, 0, 0)]),
+                ],
+            ),
+            ("assign", 0, 0, 0),
+            ("assign", 0, 0, 0),
+            ("assign", 0, 0, 0),
+        ],
+        python=False,
+    ),
+    made=[Call(1, 1, 0.0, 0, 0, 0.0), Call(1, 1, 0.0, 0, 0, 0.0)],
+    quantity="hessian",
+    column="checked for NaN",
+)
 def test_derivatives(program: Program, made: list[Call], quantity: str, column: str) -> None:
     check(program, made, ("traced", "traced inside", column), quantity)
 
