@@ -167,6 +167,7 @@ def _load_families() -> None:
     with _loading:
         for name in (*_FAMILIES, *_NAMESPACES):
             _load_family(name)
+        _import_module("eagerflow.ops.state.lists")  # of graphs alone: no public name brings it
 
 
 def _load_family(name: str) -> None:

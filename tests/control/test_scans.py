@@ -210,3 +210,11 @@ def test_arrays_go_through_calls_branches_and_loops() -> None:
     again = fill(array.write(1, 9.0), 1)
     assert list(map(float, again.stack())) == [0, 9, 2, 0, 4]
     assert list(map(float, array.stack())) == [0, 0, 2, 0, 4]
+
+
+def test_an_array_from_outside_of_a_trace() -> None:
+    array = ef.TensorArray(2, ef.tensor(0.0)).write(0, ef.tensor(1.0)).write(1, ef.tensor(3.0))
+    f = ef.trace(lambda x: array.stack() * x + array.read(1))
+    with pytest.warns(ef.errors.TraceWarning, match="frozen"):
+        assert f(ef.tensor(2.0)).tolist() == [5.0, 9.0]
+    assert f(ef.tensor(3.0)).tolist() == [6.0, 12.0]

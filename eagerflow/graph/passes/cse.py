@@ -17,7 +17,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import Form, Pass, Report, Rewriter, is_pure, shown
 from eagerflow.graph.signatures import fits, is_loop
 from eagerflow.hardware import Device
-from eagerflow.types import BYTES, DType
+from eagerflow.types import BYTES, LIST, DType
 from eagerflow_kernels.table import is_replaced
 
 #: arrays of more bytes are the same only if they are the same object
@@ -111,7 +111,8 @@ class _Keys:
     def _array(self, value: Tensor) -> Any:
         entry = self._arrays.get(id(value))
         if entry is None:
-            if not value.device.holds_data or type_of(value).nbytes > _CONTENT_LIMIT:
+            no_content = value.dtype is LIST or not value.device.holds_data
+            if no_content or type_of(value).nbytes > _CONTENT_LIMIT:
                 key: Any = (Tensor, id(value._data))
             else:
                 array = value.numpy()
