@@ -14,6 +14,8 @@ BENCH := .venv-bench
 GPUS := .venv-gpu
 PACKAGES := eagerflow kernels/eagerflow_kernels widgets/eagerflow_widgets
 WORKERS ?= 2
+# many slow tests wait, for devices that answer late, processes and browsers
+SLOW_WORKERS ?= 3
 comma := ,
 ARGS ?=
 SEEDS ?=
@@ -99,7 +101,7 @@ screenshots: $(READY) ## pictures of all views for the documentation
 
 test-slow: $(READY) ## property tests on new examples, stress, packaging (up to an hour)
 	$(call heading,slow tests (up to an hour))
-	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(WORKERS) \
+	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(SLOW_WORKERS) --dist worksteal \
 	  -m '(slow or hypothesis) and not peer and not gpu' $(or $(ARGS),tests)
 	$(call heading,ops with portable kernels)
 	@EAGERFLOW_TEST_KERNELS=portable $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal \

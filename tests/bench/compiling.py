@@ -110,7 +110,7 @@ def report_steps_beside(length: int, runs: int) -> None:
 
     thread = Thread(target=compile)
     thread.start()
-    beside = _times(step, x, lambda count: not thread.is_alive())
+    beside = _times(step, x, lambda count: count > 0 and not thread.is_alive())
     thread.join()
     print(
         "\n| a step of 40 ops | steps | mean | median | 99 % | largest |\n|---|---|---|---|---|---|"

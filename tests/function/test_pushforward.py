@@ -134,5 +134,5 @@ def test_a_tangent_that_is_lost_is_an_error_as_in_eager_code() -> None:
 def test_monitors_see_each_op() -> None:
     f = ef.trace(lambda x: ef.log(x))
     ef.jvp(f, (ef.ones(2),), (ef.ones(2),))
-    with ef.config(check_nan=True), pytest.raises(ef.errors.NonFiniteError, match="log"):
+    with ef.config(check_nan=True), pytest.raises(ef.errors.NonFiniteError, match=r"%?log\b.*NaN"):
         ef.jvp(f, (ef.tensor([1.0, -1.0]),), (ef.ones(2),))
