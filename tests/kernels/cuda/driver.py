@@ -14,10 +14,10 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from math import prod
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from tests.kernels.cuda.checked import CheckedCupy
 
 _UNIT = 512  # bytes; sizes of allocations are multiples of it
 DEVICES = 2
+_P, _R = ParamSpec("_P"), TypeVar("_R")
 #: by stream the amount of its work that is done
 Clock = Counter[int]
 
@@ -84,18 +85,21 @@ class Stream:
         """Issue work that reads and writes memory."""
         if self.device != self.driver.device:
             raise RaceError(f"{self.driver.device} is the current device, not {self.device}")
-        self.clock |= self.driver.host
-        self.clock[self.number] += 1
-        for memory in reads:
-            memory.use(self, writes=False)
-        for memory in writes:
-            memory.use(self, writes=True)
+        with self.driver.lock:
+            self.clock |= self.driver.host
+            self.clock[self.number] += 1
+            for memory in reads:
+                memory.use(self, writes=False)
+            for memory in writes:
+                memory.use(self, writes=True)
 
     def wait_event(self, event: Event) -> None:
-        self.clock |= event.clock
+        with self.driver.lock:
+            self.clock |= event.clock
 
     def synchronize(self) -> None:
-        self.driver.host |= self.clock
+        with self.driver.lock:
+            self.driver.host |= self.clock
 
     def launch_host_func(self, function: Callable[[Any], object], argument: Any) -> None:
         """Call a function in a thread of the driver."""
@@ -112,7 +116,8 @@ class Event:
         self.clock: Clock = Counter()
 
     def record(self, stream: Any) -> None:
-        self.clock = Counter(stream.clock)
+        with self._driver.lock:
+            self.clock = Counter(stream.clock)
 
     @property
     def done(self) -> bool:
@@ -121,7 +126,8 @@ class Event:
         return self.clock <= self._driver.host
 
     def synchronize(self) -> None:
-        self._driver.host |= self.clock
+        with self._driver.lock:
+            self._driver.host |= self.clock
 
 
 class _Pooled:
@@ -182,6 +188,26 @@ class Pool:
         self._driver.limits[self._driver.device] = size
 
 
+def _locked(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A method of the driver that one thread runs at a time."""
+
+    @wraps(method)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        driver: Any = args[0]
+        with driver.lock:
+            return method(*args, **kwargs)
+
+    return run
+
+
+class _OfThread(threading.local):
+    """The current device and streams of a thread, as in CUDA."""
+
+    def __init__(self) -> None:
+        self.device = 0
+        self.streams: list[Stream] = []
+
+
 class Driver:
     """The driver of all devices.
 
@@ -197,12 +223,12 @@ class Driver:
     """
 
     def __init__(self) -> None:
-        self.device = 0
+        self._of_thread = _OfThread()
+        self.lock = threading.RLock()
         self.streams = 0
         self.busy = False
         self.host: Clock = Counter()
         self.nulls = [Stream(self, i) for i in range(DEVICES)]
-        self.current: list[Stream] = []
         self.used, self.limits = [0] * DEVICES, [0] * DEVICES
         self.free: list[list[Memory]] = [[] for _ in range(DEVICES)]
         self.callbacks: list[threading.Thread] = []
@@ -216,6 +242,19 @@ class Driver:
 
     # --- memory ---
 
+    @property
+    def device(self) -> int:
+        return self._of_thread.device
+
+    @device.setter
+    def device(self, number: int) -> None:
+        self._of_thread.device = number
+
+    @property
+    def current(self) -> list[Stream]:
+        return self._of_thread.streams
+
+    @_locked
     def take(self, size: int) -> Memory:
         """Memory of the current device, in the arena of the current stream.
 
@@ -239,6 +278,7 @@ class Driver:
         self.used[device] += size
         return memory
 
+    @_locked
     def give_back(self, memory: Memory) -> None:
         """Return memory to the pool: no array uses it any more."""
         assert memory.device is not None
