@@ -1,8 +1,9 @@
 """Dependences between instructions, and the levels at which they may be fused.
 
-Each instruction has a *level*. Its predecessors have a lower level, or the same one if both go
-through the same space and may be in one kernel. A path that leaves a kernel therefore ends at a
-higher level, and never comes back to it: instructions of one space and level can always run as one.
+Each instruction has a *level*. A predecessor that may be in a kernel has a lower level, unless both
+go through the same space; one that runs alone has the same level or a lower one. A path that leaves
+a kernel therefore ends at a higher level, and never comes back to it: instructions of one space and
+level can always run as one, however many ops alone lie before each of them.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class FusionLevels:
         """The lowest level at which all predecessors of an instruction have run."""
         return max(
             [
-                self.level[other] + (space is None or self.space[other] != space)
+                self.level[other] + (self.space[other] not in (None, space))
                 for other in self._order.before[position]
             ],
             default=0,

@@ -69,6 +69,11 @@ def _graph(body: str, inputs: str = "%x: f32[8,4]@cpu:0, %y: f32[8,4]@cpu:0") ->
             " %a = multiply(%x, %q) : f32[8,4] %b = exp(%a) : f32[8,4] return %b, %p",
             ["[prod abs multiply exp]"], id="numbers between elements",
         ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %m = lgamma(%y) : f32[8,4] %n = lgamma(%m) : f32[8,4]"
+            " %b = multiply(%a, %m) : f32[8,4] %c = multiply(%b, %n) : f32[8,4] return %b, %c",
+            ["lgamma", "lgamma", "[exp multiply multiply]"], id="after different numbers of ops",
+        ),
         pytest.param("%a = exp(%x) : f32[8,4] return %a", ["exp"], id="one op is none"),
     ],
 )  # fmt: skip
