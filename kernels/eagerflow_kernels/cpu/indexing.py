@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,23 @@ def _into(function: np.ufunc, x: Array, y: Array) -> Any:
 def index_scatter(
     value: Array, *indices: Array, key: tuple[Any, ...], shape: tuple[int, ...]
 ) -> Any:
-    """As the portable kernel; many rows that are picked by one array are summed like segments.
+    """As the portable kernel; many rows that are picked by one array are summed like segments."""
+    return scattered(summed_rows, value, *indices, key=key, shape=shape)
 
-    Both ways add the values for one element in their order.
+
+def scattered(
+    sums: Callable[[Array, Array, int], Array], value: Array, *indices: Array,
+    key: tuple[Any, ...], shape: tuple[int, ...],
+) -> Any:  # fmt: skip
+    """The values added to zeros at the places of a key.
+
+    Args:
+        sums: the sums of the rows of each id up to a number, added in the order of the rows as the
+            portable kernel does; it gets rows that are many, of ids in range.
+        value: the values.
+        indices: the arrays of the key.
+        key: see the op.
+        shape: of the result.
     """
     if key[:1] != ("array",) or len(indices) != 1 or value.dtype.kind != "f":
         return portable.index_scatter(np, value, *indices, key=key, shape=shape)
@@ -69,4 +84,4 @@ def index_scatter(
         ids = np.where(ids < 0, ids + count, ids)
     if int(ids.min()) < 0 or int(ids.max()) >= count:  # the error is NumPy's
         return portable.index_scatter(np, value, *indices, key=key, shape=shape)
-    return summed_rows(value.reshape((len(ids), *shape[1:])), ids, count)
+    return sums(value.reshape((len(ids), *shape[1:])), ids, count)

@@ -28,14 +28,17 @@ from eagerflow_kernels.native.machine_code import Image
 from eagerflow_kernels.native.op_rules import (
     OPS,
     PORTABLE,
+    SUMS,
     NativeOp,
     half_cast_loops,
     loops_of,
     loss_loops,
     name_of,
+    sums_loops,
 )
 from eagerflow_kernels.native.processors import TargetName, best_target
 from eagerflow_kernels.native.random_draws import draws_by
+from eagerflow_kernels.native.segments import segments_by
 from eagerflow_kernels.native.shipped_kernels import shipped
 from eagerflow_kernels.native.thread_pool import ThreadPool, pool_of
 from eagerflow_kernels.native.ufuncs import ufunc_of
@@ -216,6 +219,14 @@ def _draw(name: str, kind: Kind) -> np.ufunc:
 DRAWS: Final = draws_by(_draw)
 
 
+def _sums(kind: Kind) -> np.ufunc:
+    return _ufunc(name_of(SUMS, kind), best_target(), lambda: sums_loops(kind))
+
+
+#: the callable forms of ops that add rows of the same number
+SEGMENTS: Final = segments_by(_sums)
+
+
 def is_native_kernel(name: str, kernel: object) -> bool:
     """Whether a kernel is the callable form of an op, for some dtype."""
     op = OPS.get(name)
@@ -249,6 +260,8 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
         return None
     if name in LOSSES:
         return LOSSES[name]
+    if name in SEGMENTS:
+        return SEGMENTS[name]
     op = OPS.get(name)
     if op is None or len(set(dtypes)) != 1 or name in PORTABLE or kind not in op.kinds:
         return None

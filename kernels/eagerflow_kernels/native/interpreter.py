@@ -24,6 +24,7 @@ from eagerflow_kernels.native.loop_form import (
     PICK,
     REDUCTIONS,
     SCANS,
+    SCATTER,
     TALLIES,
     Kind,
     Loops,
@@ -46,7 +47,7 @@ def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any
     Args:
         loops: the loops to run.
         arrays: a list of rows per input: numbers, or lists of numbers if it has an inner axis; for
-            a table, all its rows.
+            a table, all its rows. A table that is added to changes.
         length: of the inner axis, if no input has one.
 
     >>> from eagerflow_kernels.native.loop_form import LoopArray, LoopBuilder
@@ -56,7 +57,7 @@ def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any
     """
     rows = next(len(x) for x, of in zip(arrays, loops.inputs, strict=True) if not of.table)
     for x, of in zip(arrays, loops.inputs, strict=True):
-        if of.inner and rows:
+        if of.inner and rows and len(x):
             length = len(x[0])
     shapes = [(rows, length) if of.inner else (rows,) for of in loops.outputs]
     outputs = tuple(
@@ -84,6 +85,12 @@ def _row(loops: Loops, arrays: list[Any], length: int) -> list[list[Any]]:
             elements = operands[0] if loops.terms[term.operands[0]].inner else operands[0] * length
             values.append(scanned(term.operation, term.kind, elements))
             continue
+        if term.operation == SCATTER:
+            elements, (place,) = operands
+            x = loops.terms[term.operands[0]]
+            elements = elements if x.inner else elements * length
+            values.append([_scattered(x.kind, arrays[term.constant], int(place), elements)])
+            continue
         count = length if term.inner else 1
         spread = [x if len(x) == count or not term.inner else x * count for x in operands]
         values.append(
@@ -108,6 +115,15 @@ def _element(term: Term, arrays: list[Any], length: int, operands: list[Any], i:
     if term.operation == "index":
         return DTYPES[term.kind](i)
     return _OPERATIONS[term.operation](term, *operands)
+
+
+def _scattered(kind: Kind, table: Any, place: int, elements: Sequence[Any]) -> Any:
+    """Add elements to a row of a table, if there is one of that number: whether there is."""
+    there = 0 <= place < len(table)
+    if there:
+        for i, x in enumerate(elements):
+            table[place][i] = _OPERATIONS["add"](Term("add", kind, False), table[place][i], x)
+    return DTYPES["bool"](there)
 
 
 def reduced(reduction: str, kind: Kind, elements: Sequence[Any]) -> Any:

@@ -5,7 +5,8 @@ other; within a row they may run along one *inner axis*. A *term* is one value: 
 input, a constant, an operation on other terms, or a reduction along the inner axis. A term that is
 the same for all elements of a row is a term of the row. A *scan* combines each element of a row
 with all before it, one after the other. Loops without an inner axis are elementwise. A *table* is
-an array of which a row is picked by its number, a term of the row, which must be in range.
+an array of which a row is picked by its number, a term of the row, which must be in range; or to
+whose rows the rows of the loops are added, in their order, which is then part of the meaning.
 
 Grammar of the text (`loop_text.show`):
 
@@ -119,6 +120,11 @@ SCANS: Final[dict[str, str]] = {
 TALLIES: Final = 16
 BLOCK: Final = 128
 
+#: the operation that adds the elements of a row to the row of a table whose number, an i64, is its
+#: second operand; rows do so in their order. It is true, or false if the table has no such row:
+#: then nothing changes
+SCATTER: Final = "scatter_add"
+
 #: operations without operands
 SOURCES: Final = ("load", "constant", "size", "index")
 
@@ -132,12 +138,12 @@ class Term:
     """A value in loops.
 
     Attributes:
-        operation: of `OPERATIONS`, `REDUCTIONS`, `SCANS` or `SOURCES`, or `PICK`.
+        operation: of `OPERATIONS`, `REDUCTIONS`, `SCANS` or `SOURCES`, `PICK`, or `SCATTER`.
         kind: of the result.
         inner: whether there is a value for each element of a row, or one for the row.
         operands: the numbers of the operand terms.
-        constant: the bits of a constant, the number of the array that is loaded or picked from, or
-            the number of bits of a shift.
+        constant: the bits of a constant, the number of the array that is loaded, picked from or
+            added to, or the number of bits of a shift.
     """
 
     operation: str
@@ -155,8 +161,8 @@ class LoopArray:
     Attributes:
         kind: of its elements.
         inner: whether it has an element for each element of a row, or one for each row.
-        table: whether it has rows of its own, of which each row picks one. Then the inner axis is
-            its first axis, and its rows are the second.
+        table: whether it has rows of its own, of which each row picks one, or adds to one. Then
+            the inner axis is its first axis, and its rows are the second.
     """
 
     kind: Kind
@@ -200,8 +206,7 @@ class LoopSignature:
         """
         name, _, rest = head.partition("(")
         inputs, outputs = (
-            tuple([LoopArray(_kind(a.removesuffix("[n]")), a.endswith("[n]")) for a in arrays])
-            for arrays in (part.split(", ") for part in rest.split(") -> "))
+            tuple([_read(array) for array in part.split(", ")]) for part in rest.split(") -> ")
         )
         return LoopSignature(name, inputs, outputs, any(a.inner for a in (*inputs, *outputs)))
 
@@ -209,6 +214,11 @@ class LoopSignature:
 def _shown(array: LoopArray) -> str:
     axes = "[*,n]" if array.table else "[n]" if array.inner else ""
     return f"{array.kind}{axes}"
+
+
+def _read(text: str) -> LoopArray:
+    table = text.endswith("[*,n]")
+    return LoopArray(_kind(text.partition("[")[0]), table or text.endswith("[n]"), table)
 
 
 def _kind(text: str) -> Kind:
@@ -339,6 +349,10 @@ class LoopBuilder:
         table = self.terms[x]
         return self._append(Term(PICK, table.kind, True, (place,), table.constant))
 
+    def scatter(self, array: int, x: int, place: int) -> int:
+        """Add a term to a row of a table, an input; its number is a term of the row."""
+        return self._append(Term(SCATTER, "bool", False, (x, place), array))
+
     def constant(self, value: float, like: int | Kind) -> int:
         """A constant of a kind, or of the kind of a term; exact, or a ValueError."""
         kind = self.kind(like) if isinstance(like, int) else like
@@ -416,6 +430,11 @@ def _used(terms: list[Term], results: list[int]) -> tuple[tuple[Term, ...], dict
         Term(t.operation, t.kind, t.inner, tuple(numbers[x] for x in t.operands), t.constant)
         for t in kept
     ), numbers
+
+
+def scatters(loops: Loops) -> bool:
+    """Whether rows add to the rows of a table, so that they depend on each other."""
+    return any(term.operation == SCATTER for term in loops.terms)
 
 
 def weight_of(loops: Loops) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagerflow_kernels.native.loop_form import FLOATS, PICK, REDUCTIONS, Loops, Term, value_of
+from eagerflow_kernels.native.loop_form import FLOATS, PICK, REDUCTIONS, SCATTER, Loops, Term, value_of
 
 
 def show(loops: Loops) -> str:
@@ -28,7 +28,7 @@ def show_term(term: Term) -> str:
     if term.operation == "constant":
         value = value_of(term.constant, term.kind)
         words.append(float(value).hex() if term.kind in FLOATS else str(value))
-    elif term.operation in ("load", PICK, "shift_left", "shift_right"):
+    elif term.operation in ("load", PICK, SCATTER, "shift_left", "shift_right"):
         words.append(str(term.constant))
     inner = "[n]" if term.inner and term.operation not in REDUCTIONS else ""
     return f"{' '.join(words)}: {term.kind}{inner}"

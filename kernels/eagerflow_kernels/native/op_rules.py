@@ -308,9 +308,23 @@ def callable_loops() -> Iterator[Loops]:
                     yield loops_of(op.name, *[kind] * op.inputs, **attributes)
         for name in LOSSES:
             yield loss_loops(name, kind)
+        yield sums_loops(kind)
     for name, kind in DRAWS:
         yield draw_loops(name, kind)
     yield from map(half_cast_loops, HALF_CASTS)
+
+
+#: the name of the loops that add rows to the rows of a table
+SUMS: Final = "sums_of_segments"
+
+
+def sums_loops(kind: Kind) -> Loops:
+    """The loops that add rows to the rows of a table: values, their places, the table.
+
+    Their result is, for each row, whether the table has its place.
+    """
+    b = LoopBuilder([LoopArray(kind, True), LoopArray("i64"), LoopArray(kind, True, table=True)])
+    return b.build(name_of(SUMS, kind), [b.scatter(2, b.load(0), b.load(1))])
 
 
 #: parts of losses, with the index of their first result among those of `rows.shares_and_losses`

@@ -20,10 +20,12 @@ from eagerflow_kernels.native.loop_form import (
     PICK,
     REDUCTIONS,
     SCANS,
+    SCATTER,
     SOURCES,
     LoopArray,
     Loops,
     Term,
+    scatters,
 )
 from eagerflow_kernels.native.loop_text import show_term
 
@@ -44,6 +46,7 @@ def verify(loops: Loops) -> None:
         if wrong:
             shown = term.operation if term.operation == "constant" else show_term(term)
             raise LoopError(f"{loops.name}: %{number} = {shown}: {wrong}")
+    _check_scatters(loops)
     if len(loops.results) != len(loops.outputs):
         raise LoopError(f"{loops.name}: {len(loops.results)} results, {len(loops.outputs)} outputs")
     for x, array in zip(loops.results, loops.outputs, strict=True):
@@ -67,6 +70,8 @@ def _wrong(loops: Loops, number: int, term: Term) -> str | None:
         return _wrong_scan(term, operands)
     if term.operation == PICK:
         return _wrong_pick(loops, term, operands)
+    if term.operation == SCATTER:
+        return _wrong_scatter(loops, term, operands)
     if term.operation not in OPERATIONS:
         return "an unknown operation"
     return _wrong_operation(term, operands)
@@ -115,6 +120,39 @@ def _wrong_pick(loops: Loops, term: Term, operands: list[Term]) -> str | None:
 def _takes_its_kind(term: Term, operands: list[Term]) -> bool:
     kinds = [x.kind for x in operands]
     return kinds == [term.kind] and term.kind not in (*LOW, "bool")
+
+
+def _wrong_scatter(loops: Loops, term: Term, operands: list[Term]) -> str | None:
+    if len(operands) != 2 or (operands[1].kind, operands[1].inner) != ("i64", False):
+        return "it takes elements, and the number of a row of a table, an i64"
+    if not 0 <= term.constant < len(loops.inputs):
+        return "there is no such input"
+    kind = operands[0].kind
+    if kind not in OPERATIONS["add"].kinds:
+        return "elements of this kind cannot be added"
+    if loops.inputs[term.constant] != LoopArray(kind, inner=True, table=True):
+        return "the input is not a table of this kind"
+    return "it is a bool of the row" if term.kind != "bool" or term.inner else None
+
+
+def _check_scatters(loops: Loops) -> None:
+    """Check that loops that scatter do nothing else but compute element by element.
+
+    What rows read never changes while they run, and rows are in their order.
+    """
+    if not scatters(loops):
+        return
+    tables = [t.constant for t in loops.terms if t.operation == SCATTER]
+    if len(tables) > 1:
+        raise LoopError(f"{loops.name}: it adds to {len(tables)} tables")
+    for number, term in enumerate(loops.terms):
+        if term.operation in REDUCTIONS or term.operation in SCANS or term.operation == PICK:
+            what = show_term(term)
+            raise LoopError(f"{loops.name}: %{number} = {what}: not in loops that add to a table")
+    if sum(array.table for array in loops.inputs) > 1:
+        raise LoopError(f"{loops.name}: it has another table than the one it adds to")
+    if any(array.inner for array in loops.outputs):
+        raise LoopError(f"{loops.name}: it adds to a table, and its output has elements")
 
 
 def _wrong_operation(term: Term, operands: list[Term]) -> str | None:

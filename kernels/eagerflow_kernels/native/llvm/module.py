@@ -16,17 +16,19 @@ from eagerflow_kernels.native.llvm.elementwise import render_elementwise
 from eagerflow_kernels.native.llvm.passes import vector_kinds
 from eagerflow_kernels.native.llvm.reductions import tree_functions
 from eagerflow_kernels.native.llvm.rows import has_columns, render_rows
+from eagerflow_kernels.native.llvm.scatters import elements_of, render_scatters
 from eagerflow_kernels.native.llvm.short_rows import render_short_rows
 from eagerflow_kernels.native.llvm.streams import copy_functions
 from eagerflow_kernels.native.llvm.thread_pool_code import CONTROL, FIELDS, QUANTUM
 from eagerflow_kernels.native.llvm.ticks import tick_function
-from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, Loops, weight_of
+from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, Loops, scatters, weight_of
 from eagerflow_kernels.native.processors import TargetName
 from eagerflow_kernels.native.verify import verify, verify_llvm
 
 #: bytes of a register
 REGISTERS: Final[dict[TargetName, int]] = {"x86-64-v3": 32, "x86-64-v4": 64, "aarch64": 16}
 _MXCSR: Final = 0x1F80  # the value at the start of a process
+_MANY: Final = (1 << 63) - 1  # more rows than there can be
 
 _ENTRY: Final = """\
 define void @"{name}"(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{
@@ -43,7 +45,7 @@ look:
   %least.at = getelementptr i8, ptr %pool, i64 {least}
   %least = load i64, ptr %least.at, align 8
   %large = icmp sge i64 %work, %least
-  %several = icmp sgt i64 %rows, 1
+  %several = icmp sgt i64 %rows, {alone}
   %worth = and i1 %large, %several
   br i1 %worth, label %share, label %alone
 share:
@@ -123,7 +125,9 @@ def render(loops: Loops, target: TargetName, *, controlled: bool = False) -> str
     weight = weight_of(loops) if controlled else 0
     if weight:
         parts.append(tick_function())
-    if loops.inner:
+    if scatters(loops):
+        parts.append(render_scatters(loops, width, declared))
+    elif loops.inner:
         trees = {(t.operation, t.kind) for t in loops.terms if t.operation in REDUCTIONS}
         parts += [tree_functions(*tree, width, declared) for tree in sorted(trees)]
         parts.append(render_rows(loops, width, declared, weight))
@@ -148,13 +152,16 @@ def _entry(loops: Loops, target: TargetName, controlled: bool) -> str:
         weight=weight_of(loops), control="%data" if controlled else "null",
         pool=begin if controlled else "%pool = getelementptr i8, ptr %data, i64 0",
         axes=2 if loops.inner else 1, last=8 if loops.inner else 0,
+        alone=_MANY if scatters(loops) else 1,
         elements="mul i64 %rows, %length" if loops.inner else "or i64 %rows, 0",
     )  # fmt: skip
 
 
 def width_for(loops: Loops, target: TargetName) -> int:
     """Number of elements of a vector: a register of the widest kind of vectors in the loops."""
-    if loops.inner:
+    if scatters(loops):
+        kinds = elements_of(loops)
+    elif loops.inner:
         kinds = vector_kinds(loops)
     else:
         kinds = {t.kind for t in loops.terms} | {a.kind for a in (*loops.inputs, *loops.outputs)}
