@@ -80,13 +80,16 @@ class Role:
             computes elements from all elements along an axis, ``"pick"`` gives rows of a table and
             goes along their axes, ``"update"`` computes the new value of a variable element by
             element, ``"read"`` reads a variable. ``"repeat"`` and ``"view"`` forward their
-            operand, for more elements or with other axes of size 1.
+            operand, for more elements or with other axes of size 1, ``"frame"`` forwards it into
+            the inside of a larger array.
         space: the shape that the instruction goes through.
         axes: the axes that it reduces, or goes along.
         op: the name of the rule; empty for an instruction that only forwards its operand.
     """
 
-    what: Literal["elements", "reduction", "along", "pick", "update", "read", "repeat", "view"]
+    what: Literal[
+        "elements", "reduction", "along", "pick", "update", "read", "repeat", "view", "frame"
+    ]
     space: Space
     axes: tuple[int, ...] = ()
     op: str = ""
@@ -109,6 +112,8 @@ def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
         return "it has an effect"
     if op.is_portable:
         return "it is a call of NumPy's"
+    if node.op == "pad":
+        return _role_of_frame(program, line, node, is_own)
     rule = OPS.get(node.op)
     if rule is None:
         return "it has no native kernel"
@@ -204,6 +209,21 @@ def _role_of_pick(program: Program, line: Line, node: Node, rule: NativeOp) -> R
     if node.attrs["axis"] != 0 or not 0 < picked < len(space):
         return "its native kernel picks whole rows"
     return Role("pick", space, tuple(range(picked, len(space))), node.op)
+
+
+def _role_of_frame(program: Program, line: Line, node: Node, is_own: IsOwn) -> Role | str:
+    if not is_own(line):
+        return "its kernel is a user's"
+    widths = [n for pair in node.attrs["widths"] for n in pair]
+    if not any(widths) or any(type(n) is not int or n < 0 for n in widths):
+        return "its widths are known only when it runs"
+    return Role("frame", space_at(program, line.inputs[0]))
+
+
+def takes_part(line: Line) -> bool:
+    """Whether an operand of an instruction is a part of an array with rows."""
+    makers = () if line.single is None else [(v.node, v.type) for v in line.single.inputs]
+    return any(m is not None and m.op == "getitem" and len(kind.shape) > 1 for m, kind in makers)
 
 
 def _role_of_view(program: Program, line: Line) -> Role | str:

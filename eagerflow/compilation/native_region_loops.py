@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias, final
@@ -18,6 +18,7 @@ from eagerflow.compilation.instruction_roles import (
     kind_at,
     per_row,
     space_at,
+    takes_part,
 )
 from eagerflow.resources.variable import VariableState
 from eagerflow_kernels.native.fusion import FusedNode, fuse
@@ -26,8 +27,8 @@ from eagerflow_kernels.native.op_rules import OPS
 
 #: the form in which an array is passed to a kernel, or returned: as it is; with one element per
 #: row; with the axes of a row as one last axis; as columns, with the axes of a row as one axis that
-#: comes last; or as a table, with its rows as the last axis
-Form: TypeAlias = Literal["whole", "row", "flat", "columns", "table"]
+#: comes last; as a table, with its rows as the last axis; or as the inside of a larger array
+Form: TypeAlias = Literal["whole", "row", "flat", "columns", "table", "frame"]
 
 
 @final
@@ -72,6 +73,7 @@ class KernelResult:
         kind: of its elements.
         keeps: whether reduced axes stay, with size 1.
         state: the variable that the result is assigned to.
+        frame: the attributes of the op that puts the result into a larger array.
     """
 
     register: int
@@ -79,6 +81,7 @@ class KernelResult:
     kind: Kind
     keeps: bool = False
     state: VariableState | None = None
+    frame: Mapping[str, Any] | None = None
 
 
 @final
@@ -96,6 +99,7 @@ class Kernel:
         by_rows: the values that must lie by rows, lest results lie in another order than the
             results of single ops.
         filled: values that must have elements.
+        takes_parts: whether it goes through the single elements of parts of arrays.
     """
 
     loops: Loops
@@ -106,6 +110,7 @@ class Kernel:
     whole: int
     by_rows: tuple[int, ...]
     filled: tuple[int, ...]
+    takes_parts: bool
 
     @property
     def results_read(self) -> list[tuple[int, KernelResult]]:
@@ -169,8 +174,10 @@ class _Writer:
         self._per_row: set[int] = set()  # registers with one element per row
         self._assigned: dict[VariableState, tuple[int, _Source]] = {}
         self._states: dict[VariableState, bool] = {}
+        self._frames: dict[int, Mapping[str, Any]] = {}  # by register
         self._whole = -1
         self._filled: list[int] = []
+        self._parts = False
         self._repeats = False
         self._reduces = False
 
@@ -180,6 +187,7 @@ class _Writer:
         """Append an instruction."""
         node, (register, *_) = line.single, line.outputs
         assert node is not None
+        self._parts |= takes_part(line)
         if role.what == "read":
             read = KernelArgument(node.attrs["resource"], self._form(register, False))
             self._made[register] = self._argument(read, kind_at(self._program, register))
@@ -191,8 +199,10 @@ class _Writer:
         aligned = per_row and role.what != "reduction"
         operands = tuple([self._operand(r, aligned) for r in line.inputs])
         self._per_row.update(line.outputs if per_row else line.outputs[1:])
-        if role.what in ("repeat", "view"):
+        if role.what in ("repeat", "view", "frame"):
             self._repeats |= role.what == "repeat"
+            if role.what == "frame":
+                self._frames[register] = node.attrs
             self._made[register] = operands[0]
             return
         if role.what == "update":
@@ -336,15 +346,20 @@ class _Writer:
             raise UnfitError("it is a constant")
         if self._layout is not None and self._assigned:
             raise UnfitError("its region also assigns variables", "reduction", "along")
+        if self._frames and (self._layout != ("rows", 1) or self._whole < 0):
+            raise UnfitError("its region does not go along rows", "frame")
         if (self._reduces or self._repeats) and not self._assigned and not self._has_shape(results):
             raise UnfitError("no value has all its elements", *_REPEATING)
         return Kernel(
             self._loops(results, sources), self._layout, tuple(self._arguments), tuple(results),
             self._states, self._whole, self._by_rows(), tuple(dict.fromkeys(self._filled)),
+            self._layout is None and self._parts,
         )  # fmt: skip
 
     def _result(self, register: int) -> KernelResult:
         kind = kind_at(self._program, register)
+        if register in self._frames:
+            return KernelResult(register, "frame", kind, frame=self._frames[register])
         if self._layout is None:
             return KernelResult(register, "whole", kind)
         if register in self._per_row:

@@ -19,6 +19,7 @@ from eagerflow.compilation.instruction_roles import (
     Space,
     role_of,
     space_at,
+    takes_part,
 )
 from eagerflow.compilation.native_region_loops import Kernel, UnfitError, kernel_of
 from eagerflow.graph.signatures import kind_of
@@ -185,11 +186,16 @@ class _Finder:
         first = next(x for x in members if roles[x].what != "read")
         space, level = self._levels.space[first], self._levels.level[first]
         assert space is not None
-        layout = self._layout(members, space, level)
         picking = any(roles[x].what == "pick" for x in members)
-        if computing < 2 and (layout is None or picking):
-            return
         reducing = [x for x in members if roles[x].axes]
+        repeats = not reducing and self._repeats_along_rows(members, space)
+        if computing < 2 and (picking or not (reducing or repeats)):
+            return
+        layout: Layout | None = None
+        if reducing:
+            layout = self._levels.layouts[space, level]
+        elif repeats or self._lies_apart(members, space):
+            layout = "rows", 1
         if reducing and (computing > _MOST or self._count_arrays(members) > _ARRAYS):
             choice.refused.update((x, "the kernel would be too large") for x in reducing)
             return
@@ -205,18 +211,12 @@ class _Finder:
             blamed = [x for x in members if roles[x].what in error.blamed] or members
             choice.refused.update((x, str(error)) for x in blamed)
             return
-        if kernel.layout is not None and _count_terms(kernel) > _LONGEST[kernel.layout[0]]:
+        if reducing and layout is not None and _count_terms(kernel) > _LONGEST[layout[0]]:
             why = "it is faster to compute its operand first"
             choice.refused.update((x, why) for x in reducing)
             return
         makes = [r for x in members if roles[x].what not in _FREE for r in self._lines[x].outputs]
         choice.regions.append((tuple(members), kernel, giving, tuple(makes)))
-
-    def _layout(self, members: Sequence[int], space: Space, level: int) -> Layout | None:
-        """The layout of the axes that a region goes along; None if it goes along none."""
-        if any(self._roles[x].axes for x in members):
-            return self._levels.layouts[space, level]
-        return ("rows", 1) if self._repeats_along_rows(members, space) else None
 
     def _repeats_along_rows(self, members: Sequence[int], space: Space) -> bool:
         """Whether some values have one element per row, of short rows, and others one per element.
@@ -227,12 +227,28 @@ class _Finder:
             return False
         if any(self._roles[x].what != "elements" for x in members):
             return False
-        made = {r for x in members for r in self._lines[x].outputs}
-        given = {r for x in members for r in self._lines[x].inputs} - made
-        shapes = [space_at(self._program, r) for r in given if r not in self._program.constants]
-        return all(s[-1:] in ((), (1,), space[-1:]) for s in shapes) and any(
+        shapes = self._given(members)
+        return _has_rows(shapes, space) and any(
             s[-1:] == (1,) and any(n != 1 for n in s) for s in shapes
         )
+
+    def _lies_apart(self, members: Sequence[int], space: Space) -> bool:
+        """Whether a region of single elements takes parts of arrays, or writes into a part of one.
+
+        Then it goes along rows: NumPy would call a kernel of single elements for each row, and no
+        threads would share them.
+        """
+        roles = {self._roles[x].what for x in members}
+        if len(space) < 2 or not roles <= {"elements", "repeat", "view", "frame"}:
+            return False
+        apart = "frame" in roles or any(takes_part(self._lines[x]) for x in members)
+        return apart and _has_rows(self._given(members), space)
+
+    def _given(self, members: Sequence[int]) -> list[Space]:
+        """The shapes of the values that a region takes, but for constants."""
+        made = {r for x in members for r in self._lines[x].outputs}
+        given = {r for x in members for r in self._lines[x].inputs} - made
+        return [space_at(self._program, r) for r in given if r not in self._program.constants]
 
     def _escapes(self, position: int, inside: set[int]) -> bool:
         """Whether a result of an instruction is read outside of a region."""
@@ -349,6 +365,11 @@ class _Finder:
     def _is_assigned_before(self, read: int, inside: set[int]) -> bool:
         """Whether an instruction outside of a region depends on a read, such as an assignment."""
         return any(x not in inside for x in self._order.after[read])
+
+
+def _has_rows(shapes: Iterable[Space], space: Space) -> bool:
+    """Whether values of these shapes have the rows of a space, or one element for each row."""
+    return all(s[-1:] in ((), (1,), space[-1:]) for s in shapes)
 
 
 def _count_terms(kernel: Kernel) -> int:

@@ -65,6 +65,13 @@ def _next(values: list[Any], shape: tuple[int, int], draws: list[float]) -> Any:
     return ef.broadcast_to(ef.sum(x), shape)
 
 
+def _stencil(x: Any, each: Any, border: str) -> list[Any]:
+    """Parts of an array in one formula, with and without a border around it."""
+    inside = (x[1:, :-1] * 0.5 + x[:-1, 1:]) * each[1:]
+    around = ef.pad(inside, ((1, 0), (0, 1)), constant_values=float(border))
+    return [around, inside] if border == "0" else [around, around[:, 1:] - x[:, 1:]]
+
+
 def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
     """A random function of `arguments`, which gives a tuple of tensors, or their gradients too."""
     steps = [[rng.random() for _ in range(4)] for _ in range(rng.randint(2, 14))]
@@ -81,6 +88,8 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
             change = last if last.shape == shape else arguments[1]
             values.append(counter.assign_sub(change * 0.5 * counter) + 1)
             row.assign_sub(arguments[2] * 0.5 * row)
+        if stencil and values[-1].shape == shape:
+            values += _stencil(values[-1], arguments[3], border)
         return tuple([-x for x in values[-4:]])
 
     def with_gradients(*arguments: Any) -> tuple[Any, ...]:
@@ -93,6 +102,7 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
         return (*results, *[g for g in gradients if g is not None])
 
     made = with_gradients if rng.random() < 0.5 else function
+    stencil, border = rng.random() < 0.4, rng.choice(("0", "-0.5", "inf"))
     made.__dict__["variables"] = counter, row
     return made
 

@@ -81,6 +81,33 @@ def test_regions(body: str, expected: list[str]) -> None:
     assert _units(_graph(body)) == expected
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "%a = multiply(%x, %x) : f32[8,4] %p = pad(%a) {value=0.0, widths=((1, 1), (0, 2))}"
+            " : f32[10,6] return %p", ["[multiply pad]"], id="a border around a result",
+        ),
+        pytest.param(
+            "%a = multiply(%x, %x) : f32[8,4] %p = pad(%a) {value=0.0, widths=((1, 1), (0, 2))}"
+            " : f32[10,6] %b = exp(%p) : f32[10,6] %c = square(%b) : f32[10,6] return %c",
+            ["[multiply pad]", "[exp square]"], id="whose readers go through more elements",
+        ),
+        pytest.param(
+            "%p = pad(%x) {value=0.0, widths=((1, 1), (0, 2))} : f32[10,6] return %p",
+            ["pad"], id="alone",
+        ),
+        pytest.param(
+            "%s = sum(%x) {axis=(0,), keepdims=False} : f32[4] %a = multiply(%x, %s) : f32[8,4]"
+            " %p = pad(%x) {value=0.0, widths=((1, 1), (0, 2))} : f32[10,6] return %a, %s, %p",
+            ["[sum multiply]", "pad"], id="in no kernel of columns",
+        ),
+    ],
+)  # fmt: skip
+def test_borders(body: str, expected: list[str]) -> None:
+    assert sorted(_units(_graph(body))) == sorted(expected)
+
+
 def test_a_repeated_value_that_is_read_as_an_array_stays_one() -> None:
     body = (
         "%r = broadcast_to(%v) {shape=(8, 4)} : f32[8,4] %a = multiply(%r, %x) : f32[8,4]"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -31,6 +32,7 @@ from eagerflow.runtime.generated.buffer_reuse import if_alone
 from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Instruction
 from eagerflow.types import TensorType
+from eagerflow_kernels.portable.shape import framed
 
 if TYPE_CHECKING:
     from eagerflow.compilation.native_region_loops import Kernel, KernelArgument, KernelResult
@@ -84,12 +86,6 @@ def _lies_as(one: object, other: TensorType) -> bool:
     return list(map(str, one.shape)) == list(map(str, other.shape))
 
 
-def _takes_part(line: Instruction) -> bool:
-    """Whether an operand of an instruction is a part of an array with rows."""
-    makers = () if line.node is None else [(v.node, v.type) for v in line.node.inputs]
-    return any(m is not None and m.op == "getitem" and len(kind.shape) > 1 for m, kind in makers)
-
-
 @final
 class RegionText:
     """Writes the function of one region.
@@ -122,8 +118,6 @@ class RegionText:
         self.inputs = [*dict.fromkeys([*self.arrays, *sizes])]
         self.outputs = [r.register for r in self.kernel.results if r.register >= 0]
         self.states = in_order(self.kernel.states)
-        #: whether it works element by element on parts of arrays
-        self.takes_parts = self.kernel.layout is None and any(map(_takes_part, region.lines))
         self.dying: Collection[int] = ()
 
     def write_alone(self, name: str) -> None:
@@ -266,6 +260,12 @@ class RegionText:
                 shape = f"{self.operand(self.kernel.whole)}.shape"
                 self.add(f"{indent}y{i} = {empty}({shape}, {dtype})", self.index)
                 places.append(self.by_columns(f"y{i}"))
+            elif result.frame is not None:
+                new = self.expressions.bound(partial(framed, np, **result.frame), "framed")
+                dtype = self.expressions.bound(np.dtype(_DTYPES[result.kind]), "dtype")
+                shape = f"{self.operand(self.kernel.whole)}.shape"
+                self.add(f"{indent}y{i}, p{i} = {new}({shape}, {dtype})", self.index)
+                places.append(f"p{i}")
             else:
                 into = None if alone or result.state is None else self.new(result.state)
                 places.append(str(into))
@@ -277,11 +277,13 @@ class RegionText:
         memory = self.expressions.bound(control.memory, "control")
         self.add(f"{indent}{memory}[{BEGIN}] = 1", self.index)
         made = [
-            f"y{i}" if (alone or result.state is None) and result.form != "columns" else "_"
+            f"y{i}"
+            if (alone or result.state is None) and result.form not in ("columns", "frame")
+            else "_"
             for i, result in enumerate(results)
         ]
         targets = f"{', '.join(made)} = " if set(made) != {"_"} else ""
-        if self.takes_parts:
+        if self.kernel.takes_parts:
             arguments.insert(0, function)
             function = self.expressions.bound(row_by_row, "row_by_row")
         text = f"{targets}{function}({', '.join(arguments)})"
@@ -371,7 +373,7 @@ class RegionText:
         if not kind.shape:
             return f"{self.expressions.bound(np.asarray, 'asarray')}(y{i})"
         layout = self.kernel.layout
-        if layout is None or result.form in ("whole", "columns"):
+        if layout is None or result.form in ("whole", "columns", "frame"):
             return f"y{i}"
         if result.form == "flat":
             return f"y{i}.reshape({self.operand(self.kernel.whole)}.shape)"

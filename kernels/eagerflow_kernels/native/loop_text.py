@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from eagerflow_kernels.native.loop_form import FLOATS, PICK, REDUCTIONS, SCATTER, Loops, Term, value_of
+from eagerflow_kernels.native.loop_form import (
+    FLOATS,
+    PICK,
+    REDUCTIONS,
+    SCATTER,
+    Loops,
+    Term,
+    value_of,
+)
 
 
 def show(loops: Loops) -> str:

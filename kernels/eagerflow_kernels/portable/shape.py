@@ -110,15 +110,24 @@ def pad(xp: Any, x: Array, *, widths: tuple[tuple[int, int], ...], value: comple
     """The array inside a larger one that is filled with one value."""
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError("a width cannot be negative")
-    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
-    out = xp.empty(shape, dtype=x.dtype)
+    out, inside = framed(xp, x.shape, x.dtype, widths=widths, value=value)
+    inside[...] = x
+    return out
+
+
+def framed(
+    xp: Any, shape: tuple[int, ...], dtype: Any, *, widths: tuple[tuple[int, int], ...],
+    value: complex,
+) -> tuple[Array, Array]:  # fmt: skip
+    """An array with one value around its inside, and its inside, which has no values yet."""
+    sizes = tuple(n + before + after for n, (before, after) in zip(shape, widths, strict=True))
+    out = xp.empty(sizes, dtype=dtype)
     inside: tuple[slice, ...] = ()
-    for n, (before, after) in zip(x.shape, widths, strict=True):
+    for n, (before, after) in zip(shape, widths, strict=True):
         for part in (slice(before), slice(before + n, None)) if before or after else ():
             out[(*inside, part, ...)] = value  # each element is written once
         inside = (*inside, slice(before, before + n))
-    out[(*inside, ...)] = x
-    return out
+    return out, out[(*inside, ...)]
 
 
 def _sources(xp: Any, size: int, before: int, after: int, mode: str) -> Array:

@@ -39,7 +39,12 @@ _SHAPES = ((), (1,), (3, 5), (64,), (200,), (0,))
 def _scaled(kind: Kind) -> Loops:
     """Each row times a number of its own, plus the index of the element, and two results."""
     b = LoopBuilder(
-        [LoopArray(kind, True), LoopArray("i32"), LoopArray(kind, True, table=True), LoopArray(kind)]
+        [
+            LoopArray(kind, True),
+            LoopArray("i32"),
+            LoopArray(kind, True, table=True),
+            LoopArray(kind),
+        ]
     )
     place = b.apply("convert", b.load(1), kind="i64")
     x = b.apply("multiply", b.load(0), b.load(3))

@@ -71,16 +71,48 @@ def test_rows_of_a_table_are_looked_for_before_a_kernel_picks_them(
 
 def test_rows_of_parts_are_not_copied_before_a_kernel_gets_them() -> None:
     """NumPy walks through parts of arrays by small buffers there, and through all else as usual."""
+    state = ef.Variable(np.zeros((38, 698), np.float32))
 
-    def stencil(x: ef.Tensor) -> ef.Tensor:
-        return (x[1:-1, 1:-1] + x[2:, 1:-1]) * 0.5 + x[:-2, 2:]
+    def update(x: ef.Tensor) -> ef.Tensor:
+        return state.assign((x[1:-1, 1:-1] + x[2:, 1:-1]) * 0.5)
 
     x = ef.random.normal((40, 700))
-    for function, small in ((stencil, True), (lambda x: (x + 1.5) * x - 0.5, False)):
+    for function, small in ((update, True), (lambda x: (x + 1.5) * x - 0.5, False)):
         traced = ef.trace(function, compile="now")
         np.testing.assert_array_equal(traced(x), function(x))
         traced.wait()
         assert ("row_by_row" in traced.ir("python")) is small
+
+
+@pytest.mark.parametrize("value", [0.0, -1.5, float("inf")])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32"])
+def test_results_are_written_into_the_inside_of_an_array(dtype: str, value: float) -> None:
+    if dtype == "int32":
+        value = 7 if value else 0
+
+    def f(x: ef.Tensor) -> tuple[ef.Tensor, ...]:
+        inside = (x[1:-1, :-2] + x[1:-1, 2:]) * 2
+        around = ef.pad(inside, ((1, 1), (2, 0)), constant_values=value)
+        alone = ef.pad(inside + x[2:, 2:], ((0, 3), (0, 0)), constant_values=value)
+        return around, ef.pad(around * 2, 1), inside, alone
+
+    traced = ef.trace(f, compile="now")
+    for shape in ((40, 70), (3, 3), (2, 5)):
+        values = np.arange(shape[0] * shape[1]).reshape(shape) % 251
+        for order in (values, np.asfortranarray(values)):
+            x = ef.asarray(order).astype(dtype)
+            for found, expected in zip(traced(x), f(x), strict=True):
+                np.testing.assert_array_equal(found.numpy(), expected.numpy())
+                assert found.numpy().strides == expected.numpy().strides
+    assert "framed" in traced.ir("python")
+
+
+def test_threads_share_the_rows_of_parts() -> None:
+    """A kernel of parts is one call, and not one for each row."""
+    traced = ef.trace(lambda x: (x[1:] + x[:-1]) * x[1:, :1], compile="now")
+    x = ef.random.normal((50, 30))
+    np.testing.assert_array_equal(traced(x), (x[1:] + x[:-1]) * x[1:, :1])
+    assert "f32[n], f32[n], f32) -> f32[n]" in traced.ir("loops")
 
 
 def test_results_lie_where_operands_did_that_nothing_reads_any_more() -> None:
