@@ -93,7 +93,7 @@ def test_sums_of_segments_are_those_of_the_portable_library(kind: Kind) -> None:
             expected = portable.segment_sum(np, values, ids, num_segments=7)
             assert same(sums(values, ids, num_segments=7), expected)
             assert same(by_scipy.segment_sum(values, ids, num_segments=7), expected)
-            backwards = values[::-1].copy()[::-1], ids[::-1].copy()[::-1]  # noqa: E203
+            backwards = values[::-1].copy()[::-1], ids[::-1].copy()[::-1]
         assert same(sums(*backwards, num_segments=7), expected)
         assert same(sums(np.asfortranarray(values), ids, num_segments=7), expected)
 
