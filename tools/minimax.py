@@ -138,14 +138,14 @@ def _erf_rest(z: mp.mpf) -> mp.mpf:
     return _erf_near(z) - 1
 
 
-def _erf_exponent(x: mp.mpf) -> mp.mpf:
-    """(log(1 - erf(x)) + x) / x."""
-    return (mp.log(mp.erfc(x)) + x) / x
+def _erf_root(t: mp.mpf) -> mp.mpf:
+    """The square root of 1 - erf(x) as a function of x - 1.625."""
+    return mp.sqrt(mp.erfc(t + 1.625))
 
 
-def _erf_exponent_weight(x: mp.mpf) -> mp.mpf:
-    """The relative error of erf for an error of `_erf_exponent`."""
-    return x * mp.erfc(x) / mp.erf(x)
+def _erf_root_weight(t: mp.mpf) -> mp.mpf:
+    """The relative error of erf for an error of `_erf_root`."""
+    return 2 * _erf_root(t) / mp.erf(t + 1.625)
 
 
 def main() -> None:
@@ -163,9 +163,8 @@ def main() -> None:
         show(name, "f64", f, lambda x, f=f: 1 / f(x), first, last, degree)
     for kind, degree in (("f32", 6), ("f64", 15)):
         show("tanh", kind, _tanh_rest, _tanh_weight, tiny, 0.9765625**2, degree)
-    bend = 0.921875
-    show("erf", "f32", _erf_rest, lambda z: 1 / _erf_near(z), tiny, bend**2, 6)
-    show("erf above", "f32", _erf_exponent, _erf_exponent_weight, bend, 4.0, 6)
+    show("erf", "f32", _erf_rest, lambda z: 1 / _erf_near(z), tiny, 1.0, 6)
+    show("erf above", "f32", _erf_root, _erf_root_weight, 1.0 - 1.625, 3.9375 - 1.625, 11)
     show("log", "f32", _log_rest, lambda f: f**3 / mp.log1p(f), low, high, 7)
 
 

@@ -89,19 +89,21 @@ def _bell(w: FloatWriter, x: int, scale: float) -> int:
     return w.multiply(w.multiply(w.add(e.high, e.low), first), second)
 
 
-#: (erf(x) - x) / x as a polynomial in x**2, |x| at most `_BEND`, for float32
+#: (erf(x) - x) / x as a polynomial in x**2, |x| at most 1, for float32
 _NEAR_SINGLE: Final = tuple(map(float.fromhex, (
-    "0x1.06eba80000000p-3", "-0x1.8127440000000p-2", "0x1.ce2e1e0000000p-4",
-    "-0x1.b8106e0000000p-6", "0x1.54da740000000p-8", "-0x1.aae6a00000000p-11",
-    "0x1.5f08ec0000000p-14",
+    "0x1.06eba80000000p-3", "-0x1.81273e0000000p-2", "0x1.ce2cf60000000p-4",
+    "-0x1.b7f8f60000000p-6", "0x1.5405180000000p-8", "-0x1.a3f3380000000p-11",
+    "0x1.4960fa0000000p-14",
 )))  # fmt: skip
-#: (log(1 - erf(x)) + x) / x as a polynomial in x, above `_BEND`, for float32
-_ABOVE_SINGLE: Final = tuple(map(float.fromhex, (
-    "-0x1.07796c0000000p-3", "-0x1.4531fc0000000p-1", "-0x1.b32d020000000p-4",
-    "0x1.856b680000000p-6", "-0x1.ddcf600000000p-9", "0x1.533e580000000p-12",
-    "-0x1.7b49c80000000p-17",
+#: the square root of 1 - erf(x) as a polynomial in x - `_MIDDLE`, x from 1 to `_ONE`, for float32
+_ROOT_SINGLE: Final = tuple(map(float.fromhex, (
+    "0x1.2cb03e0000000p-3", "-0x1.18a0820000000p-2", "0x1.843ab60000000p-3",
+    "-0x1.3133560000000p-5", "-0x1.723e5e0000000p-6", "0x1.b01a7e0000000p-7",
+    "-0x1.c10df00000000p-16", "-0x1.c558e20000000p-10", "0x1.7aa7ce0000000p-12",
+    "0x1.b53fe00000000p-14", "-0x1.c1b7f80000000p-15", "0x1.b578280000000p-18",
 )))  # fmt: skip
-_BEND: Final = 0.921875
+_MIDDLE: Final = 1.625
+_ONE: Final = 3.9375  # from there on, the error function is 1 in float32
 
 
 def erf(b: LoopBuilder, x: int) -> int:
@@ -110,13 +112,13 @@ def erf(b: LoopBuilder, x: int) -> int:
 
 
 def _erf_of_single(b: LoopBuilder, x: int) -> int:
-    size = b.apply("absolute", x)
-    square = b.apply("multiply", x, x)
-    near = b.apply("fma", _horner(b, _NEAR_SINGLE, square), x, x)
-    above = b.apply("fma", _horner(b, _ABOVE_SINGLE, size), size, b.apply("negative", size))
-    one = b.constant(1.0, x)
-    far = b.apply("copysign", b.apply("subtract", one, exp(b, above)), x)
-    return b.apply("select", b.apply("less", b.constant(_BEND, x), size), far, near)
+    """Below 1 a multiple of x; above, 1 less a square, which takes no exponential."""
+    size, one, last = b.apply("absolute", x), b.constant(1.0, x), b.constant(_ONE, x)
+    near = b.apply("fma", _horner(b, _NEAR_SINGLE, b.apply("multiply", x, x)), x, x)
+    above = b.apply("select", b.apply("less", last, size), last, size)  # NaN stays
+    root = _horner(b, _ROOT_SINGLE, b.apply("subtract", above, b.constant(_MIDDLE, x)))
+    far = b.apply("copysign", b.apply("fma", b.apply("negative", root), root, one), x)
+    return b.apply("select", b.apply("less", one, size), far, near)
 
 
 def _horner(b: LoopBuilder, coefficients: Sequence[float], x: int) -> int:

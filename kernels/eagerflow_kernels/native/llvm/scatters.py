@@ -65,7 +65,7 @@ class _Scatters:
             e.value(f"icmp eq i64 {step}, {BYTES[self.arrays[i].kind]}")
             for i, step in self._along.items()
         ])  # fmt: skip
-        e.when(beside, self._vectors, lambda: self._all_columns("0", 1, 1, beside=False))
+        e.when(beside, self._vectors, self._elements)
         e.loop(self.rows, 1, self._store)
 
     def _vectors(self) -> None:
@@ -75,6 +75,10 @@ class _Scatters:
         while width:
             first = self._all_columns(first, width, 1, beside=True)
             width //= 2
+
+    def _elements(self) -> None:
+        """Add all columns of arrays of any strides, one by one."""
+        self._all_columns("0", 1, 1, beside=False)
 
     def _all_columns(self, first: str, width: int, copies: int, *, beside: bool) -> str:
         """Add the columns from ``first`` on in groups of vectors, as many as fit; their end."""
