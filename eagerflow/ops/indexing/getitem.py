@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from sys import _getframe, getrefcount
+from types import NoneType
 from typing import Any, Final
 
 from eagerflow.core import interpreter
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.op_records.cost_formulas import picking
-from eagerflow.core.op_records.op_facts import RowSum
+from eagerflow.core.op_records.op_facts import InlineSite, RowSum
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor, scalar, tensor_of
@@ -42,6 +43,7 @@ from eagerflow.ops.rules.promotion import (
 from eagerflow.ops.rules.subscripts import ARRAY, Index, Key, index_shape, parse
 from eagerflow.ops.rules.type_rules import check_same_dtype, repeats_to
 from eagerflow.types import DTYPES, DType, Shape, TensorType, same_shape
+from eagerflow_kernels.portable.indexing import expression
 
 __all__ = ["index_add", "index_scatter", "index_update"]
 
@@ -56,6 +58,18 @@ _INDEXING: Final = frozenset(
 # --- ops ------------------------------------------------------------------------------------
 
 
+def _inline_part(at: InlineSite) -> tuple[str, str] | None:
+    """The array's own expression, where it cannot fail and gives an array with axes."""
+    (type_, *arrays), key = at.types, at.attrs["key"]
+    numbers = sum(type(item) is int for item in key)
+    bounds = [n for item in key for n in (item if type(item) is tuple else (item,))]
+    if arrays or any(type(n) not in (int, str, NoneType) for n in bounds):
+        return None
+    if len(type_.shape) <= numbers or (numbers and any(type(n) is not int for n in type_.shape)):
+        return None
+    return f"{at.operands[0]}[{at.bound(expression(key, ()), 'part')}]", ""
+
+
 _getitem = define(
     "getitem",
     infer=lambda x, *indices, key: x.like(shape=index_shape(x.shape, key, indices)),
@@ -68,6 +82,7 @@ _getitem = define(
     raises=lambda attrs: (TensorIndexError,) if ARRAY in attrs["key"] else (),
     fails_on=lambda attrs: "values" if ARRAY in attrs["key"] else "sizes",
     batch=batched_getitem,
+    inline=_inline_part,
 )
 
 

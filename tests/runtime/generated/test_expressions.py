@@ -113,3 +113,20 @@ def test_a_read_by_somebody_elses_kernel() -> None:
     finally:
         table.remove("read", "cpu")
     np.testing.assert_array_equal(f().numpy(), X)
+
+
+def test_parts_of_arrays_are_expressions_of_the_array() -> None:
+    """An index that may be out of range, and one that leaves no axes, is a call of the kernel."""
+
+    def f(x: ef.Tensor, y: ef.Tensor, i: ef.Tensor) -> tuple[ef.Tensor, ...]:
+        return x[1:-1, ::2], x[..., -1], x[None, 2:, 0], x[::-1], y[1:], y[0, 1], x[i]
+
+    x, y = ef.reshape(ef.arange(12), (3, 4)), ef.reshape(ef.arange(6), (2, 3))
+    i = ef.tensor([2, 0])
+    traced = ef.trace(f, compile="off")
+    for found, expected in zip(traced(x, y, i), f(x, y, i), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+        assert found.numpy().strides == expected.numpy().strides
+    text = traced.ir("python")
+    assert text.count("[part") == 5
+    assert text.count("getitem") + text.count("take") == 2
