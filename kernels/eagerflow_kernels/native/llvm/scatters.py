@@ -66,7 +66,8 @@ class _Scatters:
             for i, step in self._along.items()
         ])  # fmt: skip
         e.when(beside, self._vectors, self._elements)
-        e.loop(self.rows, 1, self._store)
+        nothing = e.value(f"icmp eq i64 {self.columns}, 0")
+        e.when(nothing, self._store_all)
 
     def _vectors(self) -> None:
         """Add all columns of arrays whose rows are contiguous."""
@@ -112,16 +113,24 @@ class _Scatters:
                 e.store(kind, width, total, at)
 
         e.when(known[self._number], add)
+        self._store(row, known)  # again for each group, which is less than another way through
         return []
 
-    def _store(self, row: str, _carried: list[str]) -> list[str]:
+    def _store_all(self) -> None:
+        """Write the results of all rows, if these have no elements."""
+
+        def one(row: str, _carried: list[str]) -> list[str]:
+            self._store(row, self._of_row(row))
+            return []
+
+        self.e.loop(self.rows, 1, one)
+
+    def _store(self, row: str, known: dict[int, str]) -> None:
         """Write the results of a row."""
         e, first = self.e, len(self.loops.inputs)
-        known = self._of_row(row)
         for i, (x, array) in enumerate(zip(self.loops.results, self.loops.outputs, strict=True)):
             at = e.item(self._origins[first + i], row, self._steps[first + i])
             e.store(array.kind, 1, known[x], at)
-        return []
 
     def _of_row(self, row: str) -> dict[int, str]:
         """The terms of a row."""
