@@ -76,8 +76,8 @@ def test_compiled_as_interpreted(kind: Kind) -> None:
         changed = table.copy()
         expected = [changed, *interpret(loops, [*given[:2], changed, numbers], columns)]
         for function, (layout, x) in product(functions, layouts(values).items()):
-            found = _table_of(function, [x, *given[1:]])
-            assert all(map(same, found, expected)), (columns, layout)
+            made = _table_of(function, [x, *given[1:]])
+            assert all(map(same, made, expected)), (columns, layout)
         assert all(map(same, _table_of(functions[0], given, threads=4), expected))
 
 

@@ -124,9 +124,9 @@ def test_parts_of_arrays_are_expressions_of_the_array() -> None:
     x, y = ef.reshape(ef.arange(12), (3, 4)), ef.reshape(ef.arange(6), (2, 3))
     i = ef.tensor([2, 0])
     traced = ef.trace(f, compile="off")
-    for found, expected in zip(traced(x, y, i), f(x, y, i), strict=True):
-        np.testing.assert_array_equal(found.numpy(), expected.numpy())
-        assert found.numpy().strides == expected.numpy().strides
+    for result, expected in zip(traced(x, y, i), f(x, y, i), strict=True):
+        np.testing.assert_array_equal(result.numpy(), expected.numpy())
+        assert result.numpy().strides == expected.numpy().strides
     text = traced.ir("python")
     assert text.count("[part") == 5
     assert text.count("getitem") + text.count("take") == 2

@@ -101,9 +101,9 @@ def test_results_are_written_into_the_inside_of_an_array(dtype: str, value: floa
         values = np.arange(shape[0] * shape[1]).reshape(shape) % 251
         for order in (values, np.asfortranarray(values)):
             x = ef.asarray(order).astype(dtype)
-            for found, expected in zip(traced(x), f(x), strict=True):
-                np.testing.assert_array_equal(found.numpy(), expected.numpy())
-                assert found.numpy().strides == expected.numpy().strides
+            for result, expected in zip(traced(x), f(x), strict=True):
+                np.testing.assert_array_equal(result.numpy(), expected.numpy())
+                assert result.numpy().strides == expected.numpy().strides
     assert "framed" in traced.ir("python")
 
 
