@@ -5,6 +5,7 @@ from eagerflow.hardware.contract import KernelCall as KernelCall
 from eagerflow.hardware.contract import MemoryStats as MemoryStats
 from eagerflow.hardware.copies import copied as copied
 from eagerflow.hardware.copies import from_host as from_host
+from eagerflow.hardware.copies import share_memory as share_memory
 from eagerflow.hardware.copies import to_host as to_host
 from eagerflow.hardware.cpu import CpuBackend as CpuBackend
 from eagerflow.hardware.device_blocks import colocate as colocate

@@ -50,6 +50,11 @@ def from_host(array: HostArray, device: Device, *, borrowed: bool = False) -> An
         raise out_of_memory(f"{array.dtype} of shape {array.shape}", device, error) from None
 
 
+def share_memory(source: Device, target: Device) -> bool:
+    """Whether `copied` gives the array itself of each array of NumPy: both devices are the CPU."""
+    return source.backend is target.backend and source.backend.kind == "cpu"
+
+
 def copied(data: Any, source: Device, target: Device) -> Any:
     """A value of ``source`` as one of ``target``; the array itself if both can read it.
 

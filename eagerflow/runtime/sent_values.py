@@ -9,10 +9,12 @@ from threading import get_ident
 from time import perf_counter
 from typing import Any, final
 
+import numpy as np
+
 from eagerflow import events
 from eagerflow.events import NodeEvent, TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
-from eagerflow.hardware import Device, as_device, copied, out_of_memory
+from eagerflow.hardware import Device, as_device, copied, out_of_memory, share_memory
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.types import TensorType
 
@@ -35,11 +37,14 @@ class SentValues:
     def mover(self, node: Node) -> Callable[[Any], Any]:
         """Return the function that moves the value of a Send, in the calling thread."""
         source, device = as_device(node.device), node.attrs["to"]
+        shared = share_memory(source, device)
 
         def move(data: Any) -> Any:
-            if not _is_told():
-                return _copied(data, source, device)
-            return self.move(data, node, asked())
+            if TransferEvent.listeners or NodeEvent.listeners:
+                return self.move(data, node, asked())
+            if shared and type(data) is np.ndarray:
+                return data
+            return _copied(data, source, device)
 
         return move
 

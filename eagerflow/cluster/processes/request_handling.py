@@ -76,7 +76,7 @@ class _Registered(NamedTuple):
 class OwnersJobs(JobPool, Protocol):
     """A pool that can run a job at once in the thread that owns the sockets."""
 
-    def run_here(self, job: Callable[[], object], /) -> None:
+    def run_here(self, job: Callable[..., object], /, *inputs: Any) -> None:
         """Run a job now, or soon if the caller is another thread."""
 
 
@@ -103,6 +103,13 @@ class _OpenStep:
         self.ended = reason
         if self._running is not None:
             self._running.cancel(reason)
+
+    def begin(self, step: LightStep, feeds: Sequence[Any]) -> None:
+        """Begin a step, or cancel it if that was asked for before."""
+        self._running = step
+        if self.ended is not None:
+            step.cancel(self.ended)
+        step.begin(feeds)
 
     def runs(self, step: DetachedStep | LightStep | WaitingStep) -> None:
         """Note that the step has begun, and cancel it if that was asked for before."""
@@ -156,7 +163,10 @@ class TaskWork:
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
         """Handle a request."""
         kind = type(message)
-        work: Callable[[], tuple[Heads, list[Frame]] | None]
+        if kind is RunStep:
+            self._run_in_order(session, message, frames)
+            return
+        work: Callable[[], tuple[Heads, list[Frame]]]
         if kind is TaskLoad:
             self._answered(session, message.number, self._load)
             return
@@ -168,10 +178,7 @@ class TaskWork:
             shared.submit(partial(self._answered, session, message.number, work))
             return
         held = self._session(session)
-        if kind is RunStep:
-            self._steps[session, message.step] = _OpenStep()
-            work = partial(self._run, session, held, message, frames)
-        elif kind is MakeVariable:
+        if kind is MakeVariable:
             work = partial(self._make, session, held, message, frames)
         elif kind is MakeResource:
             work = partial(self._make_resource, session, message, frames)
@@ -191,19 +198,20 @@ class TaskWork:
         return known
 
     def _answered(
-        self, session: int, number: int, work: Callable[[], tuple[Heads, list[Frame]] | None]
+        self, session: int, number: int, work: Callable[[], tuple[Heads, Sequence[Frame]]]
     ) -> None:
-        """Report the outcome of ``work``; None means that another call reports it."""
+        """Report the outcome of ``work``."""
         try:
-            done = work()
-        except Told as told:
-            self._did(session, number, (), (), told.head)
-            return
+            results, frames = work()
         except Exception as error:
-            self._did(session, number, (), (), write_error(error, self._task))
+            self._failed(session, number, error)
             return
-        if done is not None:
-            self._did(session, number, *done, None)
+        self._did(session, number, results, frames, None)
+
+    def _failed(self, session: int, number: int, error: Exception) -> None:
+        """Report a failure."""
+        head = error.head if isinstance(error, Told) else write_error(error, self._task)
+        self._did(session, number, (), (), head)
 
     def abort(self, session: int, step: int, error: ErrorHead) -> None:
         """Cancel a step; a wait that has ended already gives back what it has taken."""
@@ -255,71 +263,70 @@ class TaskWork:
         self._partitions[session, message.partition] = known
         return (), []
 
-    def _run(self, session: int, held: SessionWork, message: RunStep, frames: list[Frame]) -> None:
-        held.free(message.free)
-        key = session, message.step
+    def _run_in_order(self, session: int, message: RunStep, frames: list[Frame]) -> None:
+        """Run a step after all earlier requests of its session."""
+        held = self._sessions.get(session) or self._session(session)
+        opened = self._steps[session, message.step] = _OpenStep()
+        if held.busy:
+            held.in_order(partial(self._run, session, opened, held, message, frames))
+        else:
+            self._run(session, opened, held, message, frames)
+
+    def _run(
+        self, session: int, opened: _OpenStep, held: SessionWork, message: RunStep,
+        frames: list[Frame],
+    ) -> None:  # fmt: skip
+        """Begin a step; its end reports its results."""
         try:
-            self._begin(key, held, message, frames)
-        except BaseException:
-            self._steps.pop(key, None)
-            raise
+            if message.free:
+                held.free(message.free)
+            self._begin(session, opened, held, message, frames)
+        except BaseException as error:
+            self._steps.pop((session, message.step), None)
+            if not isinstance(error, Exception):
+                raise
+            self._failed(session, message.number, error)
 
     def _begin(
-        self, key: tuple[int, int], held: SessionWork, message: RunStep, frames: list[Frame]
-    ) -> None:
-        opened = self._steps[key]
+        self, session: int, opened: _OpenStep, held: SessionWork, message: RunStep,
+        frames: list[Frame],
+    ) -> None:  # fmt: skip
         if opened.ended is not None:
             raise broken_off(opened.ended)
         held.check(message.stream)
-        tier, light, waits, pool = self._partitions[key[0], message.partition]
+        tier, light, waits, pool = self._partitions[session, message.partition]
         if message.keep and len(message.keep) != len(tier.lanes):
             raise ProtocolError("a step has another number of outputs", given=f"{message.keep}")
-        left = iter(frames)
-        feeds = [
-            held.held(feed.handle)._data if type(feed) is HandleHead else decode_value(feed, left)
-            for feed in message.feeds
-        ]
-        codec.all_taken(left)
-        _check_feeds(tier, feeds)
-        ended = partial(self._ended, key, opened, message, held, tier)
+        given: Sequence[Any] = ()
+        if message.feeds or frames or tier.graph.inputs:
+            given = _feeds(tier, held, message, frames)
+        ended = partial(self._ended, session, opened, message, held, tier)
+        if light is not None:
+            short = LightStep(light, message.step, self._transport.at_once, ended)
+            self._here.run_here(opened.begin, short, given)
+            return
         if waits:
             held.may_give_back(message, opened.cancel)
             wait = WaitingStep(tier, message.step, ended)
             opened.runs(wait)
-            wait.begin(feeds)
-            return
-        if light is not None:
-            short = LightStep(light, message.step, self._transport.at_once, ended)
-            self._here.run_here(partial(_begin_light, opened, short, feeds))
+            wait.begin(given)
             return
         step = DetachedStep(tier, ended, number=message.step, pool=pool)
-        step.begin(feeds)
+        step.begin(given)
         opened.runs(step)
 
     def _ended(
-        self, key: tuple[int, int], opened: _OpenStep, message: RunStep, held: SessionWork,
+        self, session: int, opened: _OpenStep, message: RunStep, held: SessionWork,
         tier: ScheduledTier, result: Result,
     ) -> None:  # fmt: skip
         """Report the results of a step; called by any thread."""
-        self._steps.pop(key, None)
-
-        def results() -> tuple[Heads, list[Frame]]:
-            frames: list[Frame] = []
-            values = result()
-            if opened.ended is not None:  # nobody wants them
-                raise broken_off(opened.ended)
-            if not message.keep:
-                return tuple([encode_value(value, frames) for value in values]), frames
-            heads: list[Head] = []
-            for value, lane, handle in zip(values, tier.lanes, message.keep, strict=True):
-                if handle and lane is not None:
-                    kept = held.values[handle] = make_tensor(value, lane)
-                    heads.append(shape_head(kept))
-                else:
-                    heads.append(encode_value(value, frames))
-            return tuple(heads), frames
-
-        self._answered(key[0], message.number, results)
+        self._steps.pop((session, message.step), None)
+        try:
+            results, frames = _results(opened, message, held, tier, result)
+        except Exception as error:
+            self._failed(session, message.number, error)
+            return
+        self._did(session, message.number, results, frames, None)
 
     def _load(self) -> tuple[Heads, list[Frame]]:
         """Memory in bytes, processor seconds, counts of values, variables, partitions and steps."""
@@ -422,9 +429,44 @@ class TaskWork:
         container.join(message.name, what, make, creator=self._who(session))
 
 
-def _begin_light(opened: _OpenStep, step: LightStep, feeds: Sequence[Any]) -> None:
-    opened.runs(step)
-    step.begin(feeds)
+def _results(
+    opened: _OpenStep, message: RunStep, held: SessionWork, tier: ScheduledTier, result: Result
+) -> tuple[Heads, Sequence[Frame]]:
+    """The results of a step, as they are sent; the values that the task keeps are kept here."""
+    values = result()
+    if opened.ended is not None:  # nobody wants them
+        raise broken_off(opened.ended)
+    if not values:
+        return (), ()
+    frames: list[Frame] = []
+    if not message.keep:
+        return tuple([encode_value(value, frames) for value in values]), frames
+    heads: list[Head] = []
+    for value, lane, handle in zip(values, tier.lanes, message.keep, strict=True):
+        if handle and lane is not None:
+            kept = held.values[handle] = make_tensor(value, lane)
+            heads.append(shape_head(kept))
+        else:
+            heads.append(encode_value(value, frames))
+    return tuple(heads), frames
+
+
+def _feeds(
+    tier: ScheduledTier, held: SessionWork, message: RunStep, frames: list[Frame]
+) -> list[Any]:
+    """The inputs of a step.
+
+    Raises:
+        ProtocolError: they are not of the types of the inputs.
+    """
+    left = iter(frames)
+    given = [
+        held.held(feed.handle)._data if type(feed) is HandleHead else decode_value(feed, left)
+        for feed in message.feeds
+    ]
+    codec.all_taken(left)
+    _check_feeds(tier, given)
+    return given
 
 
 def _variable(first: Tensor, where: Any, message: MakeVariable) -> VariableState:

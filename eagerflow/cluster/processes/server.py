@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from threading import get_ident
 from time import monotonic
@@ -70,12 +71,12 @@ class _Jobs:
         if get_ident() != self.owner:
             self._ring()
 
-    def run_here(self, job: Callable[[], object], /) -> None:
+    def run_here(self, job: Callable[..., object], /, *inputs: Any) -> None:
         """Run a job now, or soon if the caller is another thread."""
         if get_ident() == self.owner:
-            job()
+            job(*inputs)
         else:
-            self.submit(job)
+            self.submit(partial(job, *inputs))
 
 
 @final

@@ -87,6 +87,7 @@ class SessionWork:
 
     Attributes:
         values: by handle; the error if the value could not be computed.
+        busy: whether the pool has a job; only the thread that calls `in_order` makes it so.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class SessionWork:
         self._latest: dict[int, tuple[RunStep, Callable[[str], object]]] = {}
         self._taken: dict[int, int] = {}  # the streams by the first handles of these steps
         self._waiting: deque[Callable[[], object]] = deque()
-        self._busy = False
+        self.busy = False
         self._lock = Lock()
 
     # --- order ---
@@ -114,11 +115,11 @@ class SessionWork:
     def in_order(self, job: Callable[[], object], message: Any = None) -> None:
         """Run ``job`` after all earlier jobs: now, or in the pool if some job takes long."""
         with self._lock:
-            if self._busy or (type(message) is Eager and self._takes_long(message)):
+            if self.busy or (type(message) is Eager and self._takes_long(message)):
                 self._waiting.append(job)
-                if self._busy:
+                if self.busy:
                     return
-                self._busy = True
+                self.busy = True
                 shared.submit(self._serve)
                 return
         job()
@@ -141,7 +142,7 @@ class SessionWork:
         while True:
             with self._lock:
                 if not self._waiting:
-                    self._busy = False
+                    self.busy = False
                     return
                 job = self._waiting.popleft()
             job()
@@ -271,8 +272,9 @@ class SessionWork:
         Raises:
             Told: there was a failure.
         """
-        self._settle(stream)
-        error = self._broken.pop(stream, None) if stream else None
+        if self._latest:
+            self._settle(stream)
+        error = self._broken.pop(stream, None) if self._broken and stream else None
         if error is not None:
             raise Told(error)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from eagerflow.cluster.protocol.codec import all_taken
 from eagerflow.cluster.protocol.failures import read_error, write_error
+from eagerflow.cluster.protocol.message_heads import ArrayHead
 from eagerflow.cluster.protocol.messages import (
     ErrorMessage,
     KeyHead,
@@ -13,10 +15,13 @@ from eagerflow.cluster.protocol.messages import (
     ValueMessage,
     WantedMessage,
 )
-from eagerflow.cluster.protocol.values import Frame, decode_value, encode_value
+from eagerflow.cluster.protocol.values import Frame, array_of, decode_value, encode_value
 from eagerflow.errors import relocate
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.packets import Message, Packet
+
+#: makes a named tuple; a call of its class is two calls more
+_make: Final = tuple.__new__
 
 
 def write_packet(
@@ -31,23 +36,26 @@ def write_packet(
         receiver: the incarnation of the receiver.
     """
     frames: list[Frame] = []
-    message = None if packet.message is None else _write(packet.message, sender, frames)
+    kind, number, carried, nbytes, upto, early, limit, limit_bytes, urgent_upto = packet
+    inner: ValueMessage | ErrorMessage | WantedMessage | None = None
+    if carried is not None:
+        what, _, key, value, dead, _ = carried
+        if what == "value":
+            assert key is not None
+            inner = ValueMessage(KeyHead(*key), encode_value(value, frames), dead)
+        else:
+            inner = _write_urgent(carried, sender)
     return PacketMessage(
-        packet.number, sender, incarnation, receiver, packet.kind,  # type: ignore[arg-type]  # one of the four
-        message, packet.nbytes, packet.upto, packet.early, packet.limit, packet.limit_bytes,
-        packet.urgent_upto,
+        number, sender, incarnation, receiver, kind,  # type: ignore[arg-type]  # one of the four
+        inner,
+        nbytes, upto, early, limit, limit_bytes, urgent_upto,
     ), frames  # fmt: skip
 
 
-def _write(
-    message: Message, sender: str, frames: list[Frame]
-) -> ValueMessage | ErrorMessage | WantedMessage:
+def _write_urgent(message: Message, sender: str) -> ErrorMessage | WantedMessage:
     if message.kind == "error":
         return ErrorMessage(message.step, write_error(message.value, sender))
-    if message.kind == "wanted":
-        return WantedMessage(tuple([KeyHead(*key) for key in message.value]))
-    assert message.key is not None
-    return ValueMessage(KeyHead(*message.key), encode_value(message.value, frames), message.dead)
+    return WantedMessage(tuple([KeyHead(*key) for key in message.value]))
 
 
 def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
@@ -56,14 +64,17 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
     Raises:
         ProtocolError: the frames do not fit the message.
     """
-    rest = iter(frames)
     carried = message.message
     inner: Message | None = None
-    if isinstance(carried, ValueMessage):
-        value = decode_value(carried.value, rest)
-        inner = Message(
-            "value", carried.key.step, _key(carried.key), value, carried.dead, message.nbytes
-        )
+    if type(carried) is ValueMessage:
+        head, key, nbytes = carried.value, carried.key, message.nbytes
+        if type(head) is ArrayHead and len(frames) == 1:  # the usual case
+            value, frames = array_of(head, frames[0]), ()
+        else:
+            rest = iter(frames)
+            value, frames = decode_value(head, rest), list(rest)
+        named = _make(Key, (key.step, key.edge, key.loops))
+        inner = _make(Message, ("value", key.step, named, value, carried.dead, nbytes))
     elif isinstance(carried, ErrorMessage):
         error = read_error(carried.error)
         if carried.error.source is not None:  # the receiver keeps this source
@@ -71,11 +82,12 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
         inner = Message("error", carried.step, None, error)
     elif isinstance(carried, WantedMessage):
         inner = Message("wanted", 0, None, tuple(map(_key, carried.keys)))
-    all_taken(rest)
-    return Packet(
+    if frames:
+        all_taken(iter(frames))
+    return _make(Packet, (
         message.kind, message.number, inner, message.nbytes, message.upto, message.early,
         message.limit, message.limit_bytes, message.urgent_upto,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _key(head: KeyHead) -> Key:

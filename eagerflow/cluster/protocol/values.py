@@ -38,6 +38,8 @@ def view_of(frame: Frame) -> memoryview:
 
 
 _DTYPES: Final[dict[str, DType]] = {**DTYPES, BYTES.name: BYTES}
+#: the names of dtypes whose elements are bytes in memory
+_NAMES: Final[dict[Any, str]] = {dtype.dtype: name for name, dtype in DTYPES.items()}
 _ARRAYS: Final = (np.ndarray, np.generic)
 _WORD: Final = 2**63
 _LENGTH: Final = 8  # bytes, in packed byte strings
@@ -56,6 +58,11 @@ def encode_value(value: Any, frames: list[Frame]) -> Head:
     Raises:
         ProtocolError: the value is none of these.
     """
+    if type(value) is np.ndarray and value.ndim < 2 and value.nbytes <= _SHORT:
+        name = _NAMES.get(value.dtype)
+        if name is not None:  # the usual case of a scalar: its elements have but one order
+            frames.append(value.tobytes())
+            return ArrayHead(name, value.shape)
     if value is None:
         return None
     if isinstance(value, _ARRAYS):
@@ -141,36 +148,42 @@ def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, An
     frame = next(frames, None)
     if frame is None:
         raise ProtocolError("the elements of an array are missing", given=str(head))
-    dtype = _dtype(head.dtype)
-    data = view_of(frame)
-    if dtype is BYTES:
-        return _decode_bytes(head, data)
-    order = head.order
-    if order and sorted(order) != list(range(len(head.shape))):
+    return array_of(head, frame)
+
+
+def array_of(head: ArrayHead, frame: Frame) -> np.ndarray[Any, Any]:
+    """The array of a head and its frame (see `decode_value`)."""
+    dtype = _DTYPES.get(head.dtype)
+    if dtype is None or dtype is BYTES:
+        return _decode_bytes(head, view_of(frame))
+    shape, order, nbytes = head.shape, head.order, len(frame)
+    if order and sorted(order) != list(range(len(shape))):
         raise ProtocolError("the order of axes is none of this shape", given=str(head))
-    if prod(head.shape) * dtype.itemsize != len(data):
+    if prod(shape) * dtype.itemsize != nbytes:
         raise ProtocolError(
             "the elements of an array do not fit its shape",
-            given=f"{len(data)} bytes for {head}",
-            expected=f"{prod(head.shape) * dtype.itemsize} bytes",
+            given=f"{nbytes} bytes for {head}",
+            expected=f"{prod(shape) * dtype.itemsize} bytes",
         )
-    memory = frame if isinstance(frame, np.ndarray) else _copied(data)
+    if nbytes <= _SHORT:
+        memory: Any = bytearray(frame)
+    else:
+        memory = frame if isinstance(frame, np.ndarray) else _copied(view_of(frame))
     if not order:
-        return np.ndarray(head.shape, dtype.dtype, memory)
+        return np.ndarray(shape, dtype.dtype, memory)
     back = sorted(range(len(order)), key=order.__getitem__)
-    return np.ndarray([head.shape[axis] for axis in order], dtype.dtype, memory).transpose(back)
+    return np.ndarray([shape[axis] for axis in order], dtype.dtype, memory).transpose(back)
 
 
-def _copied(data: memoryview) -> bytearray | np.ndarray[Any, Any]:
+def _copied(data: memoryview) -> np.ndarray[Any, Any]:
     """A copy of some bytes, in memory of its own."""
-    if len(data) <= _SHORT:
-        return bytearray(data)
     made = np.empty(len(data), np.uint8)
     made[:] = np.frombuffer(data, np.uint8)
     return made
 
 
 def _decode_bytes(head: ArrayHead, data: memoryview) -> np.ndarray[Any, Any]:
+    _dtype(head.dtype)  # raises if there is no such dtype
     if prod(head.shape) * _LENGTH > len(data) or head.order:  # checked before memory is allocated
         raise ProtocolError("byte strings do not fit their shape", given=str(head))
     try:

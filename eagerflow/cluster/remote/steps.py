@@ -219,11 +219,14 @@ class RemoteTier:
 
     def _part(self, share: TaskShare, task: RemoteTask, inputs: Sequence[Any]) -> StepPart:
         """The part of a task in a step."""
-        task.check()
+        if task.lost is not None:
+            task.check()
         known = share.registered
         if known is None or known[0] is not task:
             known = self._register(share, task)
         frames: list[Frame] = []
+        if not share.inputs and not share.kept:
+            return known[1], (), frames, (), streams.number
         feeds: list[Any] = []
         for i in share.inputs:
             x = inputs[i]

@@ -317,8 +317,11 @@ class ClientMachine:
         if self._begin(request, step, set(parts)):
             for task, (partition, feeds, frames, keep, stream) in parts.items():
                 link = self.links[task]
-                message = RunStep(link.said + 1, step, partition, feeds, keep, stream)
-                self._post(task, link, message, frames, request)
+                link.said = number = link.said + 1
+                link.asked[number] = request
+                link.renew_at = self._now + link.lease * RENEWAL_SHARE  # later than it was
+                message = RunStep(number, step, partition, feeds, keep, stream)
+                self._out.append(("send", task, message, frames))
 
     def _begin(self, request: Any, step: int, tasks: set[str]) -> bool:
         """Note a request; whether all the tasks that it needs are usable."""
@@ -351,18 +354,12 @@ class ClientMachine:
     def _send(self, task: str, message: Any, frames: list[Frame], *request: Any) -> None:
         """Send a message with the next number; with a request, an answer is expected."""
         link = self.links[task]
-        self._post(task, link, replace(message, number=link.said + 1), frames, *request)
-
-    def _post(
-        self, task: str, link: TaskLink, message: Any, frames: list[Frame], *request: Any
-    ) -> None:
-        """Send a message that already has the next number."""
         link.said += 1
         if request:
             (link.asked[link.said],) = request
         if link.usable:
             link.renew_at = self._now + link.lease * RENEWAL_SHARE  # later than it was
-        self._out.append(("send", task, message, frames))
+        self._out.append(("send", task, replace(message, number=link.said), frames))
 
     # --- answers ---
 
@@ -370,12 +367,15 @@ class ClientMachine:
         link = self.links[task]
         if link.state in ("absent", "lost"):
             return  # the message was on its way
-        if not isinstance(message, _FROM_SERVERS) or message.number != link.heard + 1:
+        if type(message) not in _FROM_SERVERS or message.number != link.heard + 1:
             self._lose(task, "it has sent a message out of order")
             return
         link.heard += 1
-        self._heard(task)
-        if link.state == "greeting":
+        if link.lost_at != inf or link.suspect_at != inf:
+            self._heard(task)
+        if type(message) is Done and link.state != "greeting" and message.answers in link.asked:
+            self._answered(link.asked.pop(message.answers), task, message.results, frames)
+        elif link.state == "greeting":
             self._greeted(task, link, message)
         elif isinstance(message, Welcome):
             self._lose(task, "it has greeted twice")
@@ -384,14 +384,10 @@ class ClientMachine:
             self._out.append(("printed", task, *printed))
         elif isinstance(message, Failed) and message.answers == 0:
             self._lose(task, message.error.wrong)
-        elif message.answers not in link.asked:
+        elif not isinstance(message, Failed) or message.answers not in link.asked:
             self._lose(task, "it has answered a request that was not sent")
         else:
-            request = link.asked.pop(message.answers)
-            if isinstance(message, Failed):
-                self._answered(request, task, error=message.error)
-            else:
-                self._answered(request, task, message.results, frames)
+            self._answered(link.asked.pop(message.answers), task, error=message.error)
 
     def _greeted(self, task: str, link: TaskLink, message: AnyMessage) -> None:
         if not isinstance(message, Welcome):

@@ -69,7 +69,7 @@ from eagerflow.cluster.protocol.messages import (
 from eagerflow.cluster.protocol.timeouts import LEASE_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.logs import MachineLog
-from eagerflow.cluster.state_machines.sessions import Arrival, Session, Waiting
+from eagerflow.cluster.state_machines.sessions import Session, Waiting
 from eagerflow.errors import ProtocolError
 
 ServerEvent = tuple[Any, ...]
@@ -170,10 +170,12 @@ class ServerMachine:
             self._count("a message that tasks do not send")
         elif type(message) is Hello:
             self._hello(peer, message)
-        elif type(message) in _REQUESTS:
-            self._of_session(peer, message, frames)
         else:
-            self._count("a message that clients do not send")
+            request = _REQUESTS.get(type(message))
+            if request is None:
+                self._count("a message that clients do not send")
+            else:
+                self._of_session(request, peer, message, frames)
 
     def _malformed(self, peer: str, error: ErrorHead) -> None:
         self._count("a malformed message")
@@ -197,12 +199,14 @@ class ServerMachine:
         error: ErrorHead | None,
     ) -> None:  # fmt: skip
         session = self._sessions.get(number) or self._ending.get(number)
-        if session is None or not session.waits_for(answers):
-            raise ProtocolError(
-                "a request has ended that was not under way",
-                given=f"message {answers} of session {number}",
-            )
-        partition = session.ends(answers)
+        partition = None
+        if session is None or not session.ends_step(answers):
+            if session is None or answers not in session.asked:
+                raise ProtocolError(
+                    "a request has ended that was not under way",
+                    given=f"message {answers} of session {number}",
+                )
+            partition = session.asked.pop(answers)
         if session.number in self._ending:
             self._free_if_idle(session)
             return
@@ -295,7 +299,10 @@ class ServerMachine:
             return self._failure(f"{self._task} has as many sessions as it takes")
         return None
 
-    def _of_session(self, peer: str, message: Any, frames: list[Frame]) -> None:
+    def _of_session(
+        self, request: Callable[..., None], peer: str, message: Any, frames: list[Frame]
+    ) -> None:
+        """Take a message of a session, which has the next number, and ``request`` handles."""
         session = self._by_peer.get(peer)
         if session is None:
             self._count("a message of no session")
@@ -304,16 +311,15 @@ class ServerMachine:
                 error = self._failure("there is no such session")
                 self._out.append(("send", peer, Failed(1, message.number, error), []))
             return
-        arrival = session.arrives(message.number)
-        if arrival is Arrival.AGAIN:
+        if message.number == session.came + 1:
+            session.came += 1
+            session.lease = self._now + self._lease
+            request(self, session, message, frames)
+        elif message.number <= session.came:
             self._count("a message that came before")
-            return
-        if arrival is Arrival.LATE:
+        else:
             self._count("a message after a gap")
             self._end(session, self._failure("messages were lost", given=f"{message.number}"))
-            return
-        session.lease = self._now + self._lease
-        _REQUESTS[type(message)](self, session, message, frames)
 
     def _end(self, session: Session, error: ErrorHead | None) -> None:
         """End a session."""
@@ -345,7 +351,7 @@ class ServerMachine:
         self, session: Session, answers: int, results: Heads = (), frames: Sequence[Frame] = (),
         error: ErrorHead | None = None,
     ) -> None:  # fmt: skip
-        number = session.next_number()
+        session.told = number = session.told + 1
         if error is None:
             self._out.append(("send", session.peer, Done(number, answers, results), list(frames)))
         else:
@@ -405,7 +411,7 @@ class ServerMachine:
     def _run(self, session: Session, message: RunStep, frames: list[Frame]) -> None:
         step = message.step
         error: ErrorHead | None = None
-        if not session.owns(step) or not session.begin(step):
+        if not session.begins(step):
             error = self._failure(f"step {step} is not the next one of its session")
         elif message.partition not in session.partitions:
             error = self._failure(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final, NamedTuple, final
 
 from eagerflow.cluster.protocol.message_heads import STEPS, ErrorHead
@@ -11,15 +10,6 @@ from eagerflow.cluster.protocol.values import Frame
 
 #: number of steps, aborted before they began, that are remembered
 _REMEMBERED: Final = 1_000
-
-
-@final
-class Arrival(Enum):
-    """The order of a message's number relative to earlier messages."""
-
-    NEXT = "next"
-    AGAIN = "again"
-    LATE = "late"
 
 
 class Waiting(NamedTuple):
@@ -52,13 +42,14 @@ class Session:
         who: the same.
         lease: the same.
         told: number of messages sent to the client.
+        came: number of messages that have come.
         partitions: by number the steps that wait for it to be read; None if it is ready.
         steps: open steps, with the number of the message to be answered.
         running: the open steps that run.
         asked: other messages not answered yet, with the partition if the message registers one.
     """
 
-    __slots__ = ("_aborted", "_came", "_last_step", "asked", "attempt", "lease", "number",
+    __slots__ = ("_aborted", "_last_step", "asked", "attempt", "came", "lease", "number",
                  "partitions", "peer", "running", "steps", "told", "who")  # fmt: skip
 
     def __init__(self, number: int, peer: str, attempt: int, who: str, lease: float) -> None:
@@ -72,46 +63,34 @@ class Session:
         self.steps: dict[int, int] = {}
         self.running: set[int] = set()
         self.asked: dict[int, int | None] = {}
-        self._came = 1  # the greeting
+        self.came = 1  # the greeting
         self._last_step = 0
         self._aborted: dict[int, ErrorHead] = {}
-
-    def arrives(self, number: int) -> Arrival:
-        """Note the number of a message, and classify it."""
-        if number <= self._came:
-            return Arrival.AGAIN
-        if number > self._came + 1:
-            return Arrival.LATE
-        self._came = number
-        return Arrival.NEXT
 
     def next_number(self) -> int:
         """The number of the next message to the client."""
         self.told += 1
         return self.told
 
-    def waits_for(self, number: int) -> bool:
-        """Whether the request with a number is being carried out."""
-        return number in self.asked or number in self.steps.values()
-
-    def ends(self, number: int) -> int | None:
-        """Note the end of a request; gives the partition, if the request was to register one."""
-        if number in self.asked:
-            return self.asked.pop(number)
-        step = next(step for step, asked in self.steps.items() if asked == number)
-        del self.steps[step]
-        self.running.discard(step)
-        return None
+    def ends_step(self, number: int) -> bool:
+        """Note the end of a step by the number of its request; whether there is such a step."""
+        for step, asked in self.steps.items():
+            if asked == number:
+                del self.steps[step]
+                self.running.discard(step)
+                return True
+        return False
 
     def owns(self, step: int) -> bool:
         """Whether a step belongs to this session."""
         return step // STEPS == self.number
 
-    def begin(self, step: int) -> bool:
-        """Note the begin of a step; whether its number is higher than all before."""
-        later = step > self._last_step
-        self._last_step = max(step, self._last_step)
-        return later
+    def begins(self, step: int) -> bool:
+        """Note the begin of a step; whether it belongs here, and is later than all before."""
+        if step // STEPS != self.number or step <= self._last_step:
+            return False
+        self._last_step = step
+        return True
 
     def abort_later(self, step: int, error: ErrorHead) -> bool:
         """Note that a step is to fail when it begins; whether it has not begun yet."""

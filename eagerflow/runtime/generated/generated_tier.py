@@ -129,12 +129,14 @@ class RegionCode:
             note((self._number, self._region, start, perf_counter(), get_ident()))
 
     def _run(self, values: list[Any]) -> tuple[Any, ...]:
-        trial = self.trial
         looked_at = NodeEvent.listeners or step_of.observation or step_of.stopped
-        looked_at = looked_at or step_of.verifies
-        if trial is not None and not looked_at:
+        if looked_at or step_of.verifies:
+            return self._call(self._ready(), values)
+        trial = self.trial
+        if trial is not None:
             return self._try(trial, values)
-        return self._call(self._ready(), values)
+        code = self._versions.get("plain" if self.native is None else "native")
+        return self._call(code or self.plain(), values)
 
     def _try(self, trial: KernelTrial, values: list[Any]) -> tuple[Any, ...]:
         """Run the function with its kernels or without, and note the time."""

@@ -39,7 +39,7 @@ from eagerflow.machine_logs import go_through
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES
 from eagerflow.runtime.rendezvous.incoming import Incoming
 from eagerflow.runtime.rendezvous.outgoing import Outgoing
-from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Packet
+from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Message, Packet
 
 ChannelEvent = tuple[Any, ...]
 ChannelInstruction = tuple[Any, ...]
@@ -61,6 +61,7 @@ class Channel:
 
     Attributes:
         log: events and instructions; None if they are not kept.
+        wake: the time of the last "wake", or the one that `send_at_once` or `take_at_once` led to.
 
     >>> from eagerflow.runtime.rendezvous.channel import Channel
     >>> from eagerflow.runtime.rendezvous.packets import Message
@@ -76,7 +77,7 @@ class Channel:
     ('wake', inf)
     """
 
-    __slots__ = ("_credit", "_incoming", "_outgoing", "_timing", "_wake", "log")
+    __slots__ = ("_credit", "_incoming", "_outgoing", "_timing", "log", "wake")
 
     def __init__(
         self, credit: int = CREDIT, timing: ChannelTiming = TIMING, *,
@@ -86,7 +87,7 @@ class Channel:
         self._timing = timing
         self._outgoing = Outgoing(credit, credit_bytes, timing)
         self._incoming = Incoming(credit, credit_bytes, timing)
-        self._wake = inf
+        self.wake = inf
         self.log: ChannelLog | None = [] if log else None
 
     @property
@@ -137,6 +138,48 @@ class Channel:
             self.log.append((now, event, tuple(out)))
         return out
 
+    def send_at_once(self, message: Message, now: float) -> Packet | None:
+        """The packet of a value that goes out at once, the usual case, without lists of tuples.
+
+        Returns:
+            What ``handle(("send", message), now)`` would put on the wire. None if there is more to
+            do than that, or there is a log: then nothing is done.
+        """
+        if self.log is not None:
+            return None
+        number = self._outgoing.send_at_once(message, now)
+        if not number:
+            return None
+        outgoing = self._outgoing
+        alone = len(outgoing.values) == 1 and not outgoing.urgent
+        self.wake = now + self._timing.resend if alone else outgoing.wake
+        return self._incoming.packet("value", number, message, message.nbytes)
+
+    def take_at_once(self, packet: Packet, now: float) -> list[Message] | None:
+        """Take a packet with the next value, the usual case, whose receiver takes it at once.
+
+        If `wake` has come then, the other end waits for an answer: the owner handles a ``"tick"``
+        when it has handed over the value.
+
+        Returns:
+            The messages that are "gone" by ``handle(("arrived", packet), now)`` and a "taken". None
+            if there is more to do than to deliver the value, or there is a log: then nothing is
+            done.
+        """
+        kind, number, message, nbytes, upto, early, limit, limit_bytes, urgent_upto = packet
+        if self.log is not None or kind != "value" or message is None or early:
+            return None
+        incoming, outgoing = self._incoming, self._outgoing
+        if not incoming.expects(number, nbytes):
+            return None
+        gone = outgoing.answered_at_once(upto, limit, limit_bytes, urgent_upto)
+        if gone is not None:
+            incoming.take_at_once(nbytes, now)
+            self.wake = incoming.wake
+            if outgoing.values:
+                self.wake = min(outgoing.wake, self.wake)
+        return gone
+
     def _arrived(self, packet: Packet, now: float, out: list[ChannelInstruction]) -> None:
         known = packet.kind in _KINDS and self._outgoing.fits(packet)
         if not known or not self._incoming.fits(packet):
@@ -155,8 +198,8 @@ class Channel:
         if not told and self._incoming.wake <= now:
             out.append(("put", tells(Packet("ack"))))
         wake = min(self._outgoing.wake, self._incoming.wake)
-        if wake != self._wake:
-            self._wake = wake
+        if wake != self.wake:
+            self.wake = wake
             out.append(("wake", wake))
 
     def _refuse(self, event: ChannelEvent) -> NoReturn:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.runtime.rendezvous.packets import ChannelTiming, Message, Packet
+
+#: makes a named tuple; a call of its class is two calls more
+_make: Final = tuple.__new__
 
 
 @final
@@ -54,6 +57,20 @@ class Incoming:
         """Whether there was credit for a packet."""
         return packet.kind != "value" or packet.number <= self._limit
 
+    def expects(self, number: int, nbytes: int) -> bool:
+        """Whether a value is the next one, and there is credit for another one behind it."""
+        behind = number < self._limit and self._bytes + nbytes < self._limit_bytes
+        return behind and number == self._next and not self._early
+
+    def take_at_once(self, nbytes: int, now: float) -> None:
+        """Take the value that is expected, which its receiver takes at once."""
+        self._next += 1
+        self._bytes += nbytes
+        answer = now + self._timing.answer
+        if answer < self.wake:
+            self.wake = answer
+        self.taken(nbytes, now)
+
     def arrived(self, packet: Packet, now: float, out: list[Any]) -> None:
         """Take a packet that has come."""
         if packet.kind == "value":
@@ -101,36 +118,35 @@ class Incoming:
             out.append(("bring", packet.message))
 
     def taken(self, nbytes: int, now: float) -> bool:
-        """Note that a delivered value has been taken by its receiver.
+        """Note that a delivered value has been taken by its receiver, which renews credit.
 
         Returns:
             Whether the time of the next acknowledgement has changed.
         """
         self._taken += 1
         self._taken_bytes += nbytes
-        before = self.wake
-        self._grant(now)
-        return self.wake != before
-
-    def _grant(self, now: float) -> None:
-        """Renew credit for taken values; announced at once if the other end may wait for it."""
-        limit = self._taken + self._credit
-        limit_bytes = self._taken_bytes + self._credit_bytes
-        if limit > self._limit:
-            self._limit, self._limit_bytes = limit, limit_bytes
-            if (
-                self._told_limit < self._next or self._told_bytes <= self._bytes
-                or 2 * (limit - self._told_limit) >= self._credit
-                or 2 * (limit_bytes - self._told_bytes) >= self._credit_bytes
-            ):  # fmt: skip
-                self.wake = now
+        self._limit = limit = self._taken + self._credit
+        self._limit_bytes = limit_bytes = self._taken_bytes + self._credit_bytes
+        urgent = (  # the other end may wait for the credit
+            self._told_limit < self._next or self._told_bytes <= self._bytes
+            or 2 * (limit - self._told_limit) >= self._credit
+            or 2 * (limit_bytes - self._told_bytes) >= self._credit_bytes
+        )  # fmt: skip
+        if not urgent or self.wake == now:
+            return False
+        self.wake = now
+        return True
 
     def tells(self, packet: Packet) -> Packet:
         """``packet`` with acknowledgements and credit for the other end."""
+        return self.packet(packet.kind, packet.number, packet.message, packet.nbytes)
+
+    def packet(self, kind: str, number: int, message: Message | None, nbytes: int) -> Packet:
+        """A packet with acknowledgements and credit for the other end."""
         self.wake = inf
         self._told_limit, self._told_bytes = self._limit, self._limit_bytes
         early = tuple(sorted(self._early)) if self._early else ()
-        return Packet(
-            packet.kind, packet.number, packet.message, packet.nbytes, self._next - 1, early,
-            self._limit, self._limit_bytes, self._next_urgent - 1,
-        )  # fmt: skip
+        return _make(Packet, (
+            kind, number, message, nbytes, self._next - 1, early, self._limit, self._limit_bytes,
+            self._next_urgent - 1,
+        ))  # fmt: skip

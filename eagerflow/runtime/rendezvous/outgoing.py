@@ -40,10 +40,14 @@ class Outgoing:
         credit: the number up to which values may be sent at first.
         credit_bytes: values may be sent as long as fewer bytes were, at first.
         timing: the times after which they are sent again.
+
+    Attributes:
+        values: the values on their way, by number.
+        urgent: the urgent messages on their way, by number.
     """
 
     __slots__ = ("_bytes", "_limit", "_limit_bytes", "_next", "_next_urgent", "_probe", "_probes",
-                 "_queue", "_timing", "_urgent", "_values", "_wanted")  # fmt: skip
+                 "_queue", "_timing", "_wanted", "urgent", "values")  # fmt: skip
 
     def __init__(self, credit: int, credit_bytes: int, timing: ChannelTiming) -> None:
         self._timing = timing
@@ -52,8 +56,8 @@ class Outgoing:
         self._bytes = 0  # of all values that got a number
         self._queue: dict[Key | None, Message] = {}  # values without credit, the oldest first
         self._wanted: set[Key] = set()  # values not sent yet that a receiver waits for
-        self._values: dict[int, _Flight] = {}  # by number
-        self._urgent: dict[int, _Flight] = {}
+        self.values: dict[int, _Flight] = {}
+        self.urgent: dict[int, _Flight] = {}
         self._next = self._next_urgent = 1
         self._probe = inf  # when the other end is asked for credit
         self._probes = 0
@@ -61,17 +65,17 @@ class Outgoing:
     @property
     def held(self) -> int:
         """Number of messages held."""
-        flights = (*self._values.values(), *self._urgent.values())
+        flights = (*self.values.values(), *self.urgent.values())
         flying = sum(flight.message is not None for flight in flights)
         return flying + len(self._queue) + len(self._wanted)
 
     @property
     def wake(self) -> float:
         """Time of the next retransmission or probe."""
-        if not self._values and not self._urgent:
+        if not self.values and not self.urgent:
             return self._probe
         due = inf
-        for flights in (self._values, self._urgent):
+        for flights in (self.values, self.urgent):
             for flight in flights.values():
                 if flight.due < due:
                     due = flight.due
@@ -90,10 +94,20 @@ class Outgoing:
         else:
             self._release(now, out)
 
+    def send_at_once(self, message: Message, now: float) -> int:
+        """The number of a value that nothing keeps waiting; 0, and nothing is done, otherwise."""
+        number = self._next
+        if self._queue or self._wanted or number > self._limit or self._bytes >= self._limit_bytes:
+            return 0
+        self._next = number + 1
+        self.values[number] = _Flight(message, now + self._timing.resend)
+        self._bytes += message.nbytes
+        return number
+
     def urge(self, message: Message, now: float, out: list[Any]) -> None:
         """Send a message that needs no credit, and overtakes values."""
         number, self._next_urgent = self._next_urgent, self._next_urgent + 1
-        self._urgent[number] = _Flight(message, now + self._timing.resend)
+        self.urgent[number] = _Flight(message, now + self._timing.resend)
         out.append(("put", Packet("urgent", number, message, message.nbytes)))
 
     def want(self, key: Key, comes: bool, now: float, out: list[Any]) -> None:
@@ -110,7 +124,7 @@ class Outgoing:
     def drop(self, step: int) -> None:
         """Let go of the values of a step. Numbers already assigned stay, without a message."""
         self._queue = {key: one for key, one in self._queue.items() if one.step != step}
-        for flight in (*self._values.values(), *self._urgent.values()):
+        for flight in (*self.values.values(), *self.urgent.values()):
             message = flight.message
             if message is not None and message.key is not None and message.step == step:
                 flight.message = None
@@ -128,12 +142,34 @@ class Outgoing:
         known = max(packet.upto, *packet.early) if packet.early else packet.upto
         return known < self._next and packet.urgent_upto < self._next_urgent
 
+    def answered_at_once(
+        self, upto: int, limit: int, limit_bytes: int, urgent_upto: int
+    ) -> list[Message] | None:
+        """The values that have arrived, by a packet that leads to nothing else.
+
+        Returns:
+            None if it leads to more, or cannot have come; then nothing is done.
+        """
+        if upto >= self._next or urgent_upto >= self._next_urgent or self._queue or self.urgent:
+            return None
+        gone, values = [], self.values
+        while values:
+            number = next(iter(values))  # they are in ascending order
+            if number > upto:
+                break
+            message = values.pop(number).message
+            if message is not None:
+                gone.append(message)
+        if limit > self._limit:
+            self._limit, self._limit_bytes, self._probes = limit, limit_bytes, 0
+        return gone
+
     def answered(self, packet: Packet, now: float, out: list[Any]) -> None:
         """Take the acknowledgements and the credit that a packet carries."""
-        if self._values:
-            self._arrived(self._values, packet.upto, packet.early, out)
-        if self._urgent:
-            self._arrived(self._urgent, packet.urgent_upto, (), out)
+        if self.values:
+            self._arrived(self.values, packet.upto, packet.early, out)
+        if self.urgent:
+            self._arrived(self.urgent, packet.urgent_upto, (), out)
         if packet.limit > self._limit:
             self._limit, self._limit_bytes = packet.limit, packet.limit_bytes
             self._probes = 0
@@ -155,7 +191,7 @@ class Outgoing:
         while self._queue and self._next <= self._limit and self._bytes < self._limit_bytes:
             message = self._queue.pop(next(iter(self._queue)))
             number, self._next = self._next, self._next + 1
-            self._values[number] = _Flight(message, now + self._timing.resend)
+            self.values[number] = _Flight(message, now + self._timing.resend)
             self._bytes += message.nbytes
             packet = Packet("value", number, message, message.nbytes)
             out += (("put", packet), ("sent", message))
@@ -166,7 +202,7 @@ class Outgoing:
 
     def tick(self, now: float, out: list[Any]) -> None:
         """Retransmit the messages that are due."""
-        for kind, flights in (("value", self._values), ("urgent", self._urgent)):
+        for kind, flights in (("value", self.values), ("urgent", self.urgent)):
             for number, flight in flights.items():
                 if flight.due <= now:
                     flight.due = now + self._patience(flight.tries)

@@ -26,6 +26,8 @@ from eagerflow.runtime.threads.reported_calls import call_and_report
 
 #: number of finished steps that are remembered, for values that come late
 _REMEMBERED: Final = 4096
+#: makes a named tuple; a call of its class is two calls more
+_make: Final = tuple.__new__
 
 
 @final
@@ -65,7 +67,7 @@ class AtOnce:
 
     def __init__(self, station: Station) -> None:
         self.begin: Final = station._begin
-        self.send: Final = partial(station._give, station._send)
+        self.send: Final = station._send_at_once
         self.wanted: Final = station.wanted
         self.abort: Final = station._abort
         self.end: Final = station._end
@@ -108,6 +110,7 @@ class Station:
         self.channels: dict[str, Channel] = {}
         self.refused = 0
         self._end_of = end_of
+        self._ends: dict[str, str] = {}  # by device, as of `_end_of`
         self._put = put
         self._ring = ring
         self._make: Callable[[], Channel] = partial(
@@ -218,6 +221,8 @@ class Station:
         """
         self.now = now
         for end, packet in packets:
+            if self._take_at_once(end, packet):
+                continue
             try:
                 self._handle(end, ("arrived", packet))
             except RendezvousError:
@@ -257,6 +262,65 @@ class Station:
                 self._deliver(end, message, owes=True)
             else:
                 self._bring(end, message)
+
+    # --- the usual case ---
+
+    def _send_at_once(
+        self, rendezvous: StepEnd, route: Route, key: Key, value: Any, dead: bool,
+        sent: Sent | None, /,
+    ) -> None:  # fmt: skip
+        """`send` of the owner; a value that nothing keeps waiting takes few calls."""
+        end = self._ends.get(route[1])
+        if end is None:
+            end = self._ends[route[1]] = self._end_of(route[1])
+        channel = self.channels.get(end)
+        if (
+            channel is not None and sent is None and key not in self._sending
+            and rendezvous.error is None and not TransferEvent.listeners
+        ):  # fmt: skip
+            nbytes = getattr(value, "nbytes", 0)  # as `nbytes_of`
+            message = _make(Message, ("value", key[0], key, value, dead, nbytes))
+            packet = channel.send_at_once(message, self.now)
+            if packet is not None:
+                self._sending[key] = _UNHEARD
+                wake = self._wakes[end] = channel.wake
+                if wake < self.soonest:
+                    self.soonest = wake
+                self._put(end, packet)
+                return
+        self._give(self._send, rendezvous, route, key, value, dead, sent)
+
+    def _take_at_once(self, end: str, packet: Packet) -> bool:
+        """Pass on a value to a step that takes it at once; False, and nothing is done, if in vain.
+
+        It is handed over when all else that the packet leads to is done: its step may send at once.
+        """
+        channel, message = self.channels.get(end), packet[2]
+        rendezvous = None if message is None else self._open.get(message[1])
+        if channel is None or rendezvous is None or not rendezvous.takes_at_once:
+            return False
+        gone = channel.take_at_once(packet, self.now)
+        if gone is None:
+            return False
+        assert message is not None
+        _, _, key, value, dead, _ = message
+        assert key is not None
+        wake = self._wakes[end] = channel.wake
+        if wake < self.soonest:
+            self.soonest = wake
+        for one in gone:
+            sending = self._sending.pop(one[2])  # type: ignore[arg-type]  # values have keys
+            if sending is not _UNHEARD:
+                self._settle(sending, None)
+        if self._wanted or self.arrived is not None:
+            self._note_arrival(message)
+        try:
+            rendezvous.put(key, value, dead, None)
+        except Exception as error:  # sent twice, or raised by the receiver
+            call_and_report(partial(rendezvous.abort, error))
+        if channel.wake <= self.now:
+            self._handle(end, ("tick",))  # the other end waits for an answer
+        return True
 
     # --- to the other ends ---
 
@@ -302,13 +366,9 @@ class Station:
 
     def _deliver(self, end: str, message: Message, owes: bool) -> None:
         """Pass a value on to its step; ``owes`` if its channel needs a "taken" for it."""
-        assert message.key is not None
-        arrived = self.arrived  # another thread may set it
-        if arrived is not None and not message.dead:
-            arrived(message.key)
+        self._note_arrival(message)
         step = message.step
         rendezvous = self._open.get(step)
-        self._wanted.discard(message.key)
         if rendezvous is not None:
             hand_over = self._give_over if rendezvous.takes_at_once else self._hand_over
             hand_over(rendezvous, end, message, owes)
@@ -318,6 +378,14 @@ class Station:
             self._ask(self._handle, end, ("taken", message.nbytes))
         if self.channels[end].exhausted:
             self._want(end, [key for one in self._open.values() for key in self._from(one, end)])
+
+    def _note_arrival(self, message: Message) -> None:
+        """Note that a value has come: it is wanted no longer."""
+        assert message.key is not None
+        arrived = self.arrived  # another thread may set it
+        if arrived is not None and not message.dead:
+            arrived(message.key)
+        self._wanted.discard(message.key)
 
     def _give_over(self, rendezvous: StepEnd, end: str, message: Message, owes: bool) -> None:
         """Put a value into a step that takes it at once."""
@@ -351,7 +419,9 @@ class Station:
         if rendezvous is not None:
             call_and_report(partial(rendezvous.fail, error))
         elif step not in self._over:
-            self._remember(self._failed, step, error)
+            self._failed[step] = error
+            if len(self._failed) > _REMEMBERED:
+                self._failed.popitem(last=False)
         self._drop(step, error)
 
     # --- wanted values ---
@@ -378,13 +448,16 @@ class Station:
         error = self._failed.pop(step, None)
         if error is not None:
             call_and_report(partial(rendezvous.fail, error))
+        hand_over = self._give_over if rendezvous.takes_at_once else self._hand_over
         for end, message, owes in self._early.pop(step, ()):
-            self._hand_over(rendezvous, end, message, owes)
+            hand_over(rendezvous, end, message, owes)
 
     def _end(self, rendezvous: StepEnd) -> None:
         step = rendezvous.step
         if self._open.pop(step, None) is not None:
-            self._remember(self._over, step, None)
+            self._over[step] = None
+            if len(self._over) > _REMEMBERED:
+                self._over.popitem(last=False)
             if self._wanted:
                 self._wanted = {key for key in self._wanted if key.step != step}
             for end in self._urged:
@@ -406,8 +479,3 @@ class Station:
         for end, message, owes in self._early.pop(step, ()):
             if owes:
                 self._ask(self._handle, end, ("taken", message.nbytes))
-
-    def _remember(self, steps: OrderedDict[int, Any], step: int, what: Any) -> None:
-        steps[step] = what
-        if len(steps) > _REMEMBERED:
-            steps.popitem(last=False)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _SHORT_SECONDS: Final = 1e-3
 #: the value assumed for symbolic sizes; where it is too small, other work of the thread waits
 _UNKNOWN_SIZE: Final = 1024
+#: makes a named tuple; a call of its class is two calls more
+_make: Final = tuple.__new__
 #: gives the form in which a Send sends a value
 Moved = Callable[[Any], Any]
 
@@ -123,7 +125,8 @@ class LightProgram:
         targets: for each node, the nodes that wait for it.
         roots: the nodes that wait for nothing.
         receives: by edge, the node that receives.
-        acts: the act of each node, with the slots that it reads; None for a receiving node.
+        acts: the act of each node, with the slots that it reads; None for a receiving node, with
+            the slots that it fills.
         readers: for each slot the number of nodes that read it.
     """
 
@@ -151,7 +154,7 @@ class LightProgram:
             if lead_of(node.op) == "receive":
                 self.receives[edge] = i
                 self.needs[i] += 1  # the value
-                self.acts.append(((), None))
+                self.acts.append((action.outputs, None))
             else:
                 sends = _Sending(edge, self.routes[edge], self._moved(node))
                 self.acts.append((action.takes, sends))
@@ -256,27 +259,23 @@ class LightStep:
             RendezvousError: the step receives no such value, or has received it already.
         """
         if not self._over:
-            receiver = None if key.path or dead else self._waits.pop(key.edge, None)
+            receiver = None if key[2] or dead else self._waits.pop(key[1], None)
             if receiver is None:
                 self._refuse(key)
-            self._take(receiver, value)
+            program, missing = self._program, self._missing
+            for slot in program.acts[receiver][0]:
+                self._slots[slot] = value
+            missing[receiver] -= 1
+            if not missing[receiver]:
+                self._left -= 1
+                for target in program.targets[receiver]:
+                    missing[target] -= 1
+                    if not missing[target]:
+                        self._ready.append(target)
+                if not self._runs and (self._ready or not self._left):
+                    self._run()  # else it continues by itself
         if sent is not None:
             sent(None)
-
-    def _take(self, receiver: int, value: Any) -> None:
-        program, missing = self._program, self._missing
-        for slot in program.frame.actions[receiver].outputs:
-            self._slots[slot] = value
-        missing[receiver] -= 1
-        if missing[receiver]:
-            return
-        self._left -= 1
-        for target in program.targets[receiver]:
-            missing[target] -= 1
-            if not missing[target]:
-                self._ready.append(target)
-        if not self._runs and (self._ready or not self._left):  # `_run` continues by itself
-            self._run()
 
     def _refuse(self, key: Key) -> NoReturn:
         if key.edge in self._program.receives and not key.path:
@@ -309,20 +308,23 @@ class LightStep:
 
     def _run(self) -> None:
         """Run the nodes that are ready, and the nodes that become ready by them."""
-        targets, missing, ready = self._program.targets, self._missing, self._ready
+        program, ready = self._program, self._ready
+        acts, targets, missing = program.acts, program.targets, self._missing
         token, step_of.step = error_state.set(QUIET), self.step
         self._runs, node = True, -1
         try:
             while ready and not self._over:
                 node = ready.pop()
-                self._node(node)
+                takes, act = acts[node]
+                if act is not None:
+                    self._node(takes, act)
                 self._left -= 1
                 for target in targets[node]:
                     missing[target] -= 1
                     if not missing[target]:
                         ready.append(target)
         except Exception as error:
-            self._program.frame.actions[node].blame(error)
+            program.frame.actions[node].blame(error)
             self._end(error)
             return
         finally:
@@ -331,8 +333,7 @@ class LightStep:
         if not self._left and not self._over:
             self._end(None)
 
-    def _node(self, number: int) -> None:
-        takes, act = self._program.acts[number]
+    def _node(self, takes: Sequence[int], act: _Region | _Sending) -> None:
         slots, readers, taken = self._slots, self._readers, []
         for slot in takes:
             taken.append(slots[slot])
@@ -340,14 +341,16 @@ class LightStep:
             if not readers[slot]:  # so the last reader may write into the array
                 slots[slot] = None
         if type(act) is _Region:
-            for slot, value in zip(act.outputs, act.call(taken), strict=False):
+            call, outputs, writes = act
+            for slot, value in zip(outputs, call(taken), strict=False):
                 slots[slot] = value
-            if act.writes is not None:
-                self._written.append(act.writes)
-        elif act is not None:
-            value = None if act.moved is None else act.moved(taken[0])
-            key = Key(self.step, act.edge)
-            self._transport.send(self, act.route, key, value, False, None)
+            if writes is not None:
+                self._written.append(writes)
+        else:
+            edge, route, moved = act
+            value = None if moved is None else moved(taken[0])
+            key = _make(Key, (self.step, edge, ()))
+            self._transport.send(self, route, key, value, False, None)
 
     # --- the end ---
 

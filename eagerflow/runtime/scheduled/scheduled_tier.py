@@ -287,6 +287,8 @@ class ScheduledTier:
         Raises:
             SchedulerError: an output was never made: it lies on a branch that was not taken, say.
         """
+        if not self.outputs:
+            return ()
         results = tuple([slots[i] for i in self.outputs])
         for value, x in zip(self.graph.outputs, results, strict=True):
             if x is None:

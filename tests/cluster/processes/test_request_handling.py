@@ -35,8 +35,8 @@ GRAPHS = {
 class Owner(ThreadPoolExecutor):
     """Stands in for the thread that owns the sockets."""
 
-    def run_here(self, job: Callable[[], object], /) -> None:
-        self.submit(job)
+    def run_here(self, job: Callable[..., object], /, *inputs: Any) -> None:
+        self.submit(job, *inputs)
 
 
 @pytest.fixture
