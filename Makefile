@@ -92,7 +92,7 @@ frontend: $(READY) ## the front-end: types, rules and tests of its TypeScript
 browser: $(READY) ## the views in a real JupyterLab and a real browser
 	$(call heading,browser tests (some minutes))
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then \
-	  $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m browser $(or $(ARGS),tests/browser); \
+	  $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'browser and not slow' $(or $(ARGS),tests/browser); \
 	elif [ -n "$${CI:-}" ]; then echo 'there is no Chromium' >&2; exit 1; \
 	else printf '\n!!! SKIPPED: no Chromium here; on Debian: apt-get install chromium !!!\n\n'; fi
 
