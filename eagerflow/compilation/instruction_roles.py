@@ -215,8 +215,10 @@ def _role_of_frame(program: Program, line: Line, node: Node, is_own: IsOwn) -> R
     if not is_own(line):
         return "its kernel is a user's"
     widths = [n for pair in node.attrs["widths"] for n in pair]
-    if not any(widths) or any(type(n) is not int or n < 0 for n in widths):
+    if any(type(n) is not int for n in widths):
         return "its widths are known only when it runs"
+    if not any(widths) or min(widths) < 0:
+        return "it takes elements away, or adds none"
     return Role("frame", space_at(program, line.inputs[0]))
 
 

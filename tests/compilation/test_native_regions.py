@@ -108,6 +108,17 @@ def test_borders(body: str, expected: list[str]) -> None:
     assert sorted(_units(_graph(body))) == sorted(expected)
 
 
+@pytest.mark.parametrize("width", ["-min(n,5)+5", "-1"])
+def test_borders_of_unknown_widths(width: str) -> None:
+    """Whether the width is zero is known only when the graph runs; or elements are taken away."""
+    size = f"n+{width}" if width != "-1" else "n-1"
+    body = (
+        f"%a = exp(%x) : f32[n] %p = pad(%a) {{value=0.0, widths=((0, {width}),)}} : f32[{size}]"
+        " return %p"
+    )
+    assert _units(_graph(body, "%x: f32[n]@cpu:0")) == ["exp", "pad"]
+
+
 def test_a_repeated_value_that_is_read_as_an_array_stays_one() -> None:
     body = (
         "%r = broadcast_to(%v) {shape=(8, 4)} : f32[8,4] %a = multiply(%r, %x) : f32[8,4]"
