@@ -552,7 +552,8 @@ class Connections:
                 self._refused[task] = read_error(what[0])
             elif kind == "lost":
                 self.tasks.pop(task, None)
-                self.station.forget(task)
+                self.station.forget(task)  # a late packet would begin the next process's channel
+                self._packets = [one for one in self._packets if one[0] != task]
                 self._sockets.tasks.forget(task)
                 self.slabs.forget(task)
                 self.on_lost(task)

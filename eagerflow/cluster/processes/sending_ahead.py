@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from threading import Lock, Semaphore
+from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any, Final, final
 from weakref import finalize
 
@@ -32,7 +33,9 @@ class SendingAhead:
     """
 
     def __init__(self) -> None:
-        self._room = Semaphore(_AHEAD)
+        self._room: SimpleQueue[None] = SimpleQueue()  # `put` may be called by a finaliser
+        for _ in range(_AHEAD):
+            self._room.put(None)
         self._blocks: deque[_Piece] = deque()
         self._lock = Lock()  # one array at a time: the receiver keeps few unfinished ones
         self._is_sending = False
@@ -49,13 +52,20 @@ class SendingAhead:
             self._is_sending = True
             try:
                 for start in range(0, len(view), PIECE):
-                    while not self._room.acquire(timeout=_LOOK_SECONDS):
+                    while not self._has_room():
                         if give_up():
                             return
                     yield start, self._copy(view[start : start + PIECE])
             finally:
                 self._is_sending = False
                 self._blocks.clear()
+
+    def _has_room(self) -> bool:
+        try:
+            self._room.get(timeout=_LOOK_SECONDS)
+        except Empty:
+            return False
+        return True
 
     def _copy(self, data: memoryview) -> _Piece:
         try:
@@ -70,4 +80,4 @@ class SendingAhead:
     def _sent(self, block: _Piece) -> None:
         if self._is_sending:
             self._blocks.append(block)
-        self._room.release()
+        self._room.put(None)

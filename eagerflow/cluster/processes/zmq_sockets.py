@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, final
@@ -20,6 +21,8 @@ from eagerflow.errors import ResourceError
 
 #: frames of more bytes are not copied when they are sent
 _COPIED: Final = 1 << 16
+#: number of closed connections whose last pieces are dropped
+_REMEMBERED: Final = 1_000
 # methods of the base class, and plain ints: the wrappers of pyzmq take longer than the calls
 _send: Final[Callable[..., Any]] = _Socket.send
 _receive: Final[Callable[..., Any]] = _Socket.recv
@@ -55,7 +58,8 @@ def new_socket(
             socket.zap_domain = domain.encode()
             socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
     socket.linger = 0
-    socket.sndhwm = socket.rcvhwm = 10_000
+    socket.rcvhwm = 10_000
+    socket.sndhwm = 100_000  # each piece of a long frame counts
     socket.maxmsgsize = limits.header  # of one frame; before a greeting any peer can send that much
     socket.heartbeat_ivl = milliseconds(HEARTBEAT_SECONDS)
     socket.heartbeat_timeout = milliseconds(LOST_SECONDS)
@@ -88,9 +92,15 @@ def readable(sockets: Iterable[Any]) -> list[tuple[Any, int]]:
     return _poll([(socket, _READABLE) for socket in sockets], 0)
 
 
-def send(socket: Any, frames: Sequence[SentFrame]) -> None:
-    """Send a message; it is dropped if there is no peer, or its queue is full."""
-    for frame in frames:
+def send(socket: Any, frames: Sequence[SentFrame], in_pieces: bool = False) -> None:
+    """Send a message; it is dropped if there is no peer, or its queue is full.
+
+    Args:
+        socket: the socket.
+        frames: the frames of the message.
+        in_pieces: whether the long frames went ahead; a header may still be longer than a piece.
+    """
+    for frame in () if in_pieces else frames:
         if len(frame) > PIECE:
             _send_in_pieces(socket, frames)
             return
@@ -108,7 +118,7 @@ def _send_in_pieces(socket: Any, frames: Sequence[SentFrame]) -> None:
     """Send a message with long frames; once a piece is dropped, so is the rest."""
     named = socket.type == zmq.ROUTER
     for message in split(frames[1:] if named else frames):
-        send(socket, [*frames[:1], *message] if named else message)
+        send(socket, [*frames[:1], *message] if named else message, in_pieces=True)
 
 
 @final
@@ -121,8 +131,8 @@ class Port:
         gone: descriptors of closed connections that `closed` has not given yet.
     """
 
-    __slots__ = ("_ask", "_ask_monitor", "_long", "_names", "_origins", "gone", "monitor",
-                 "socket")  # fmt: skip
+    __slots__ = ("_ask", "_ask_monitor", "_closed", "_long", "_names", "_origins", "gone",
+                 "monitor", "socket")  # fmt: skip
 
     def __init__(
         self, socket: Any, events: int = zmq.EVENT_DISCONNECTED, limits: Limits = LIMITS
@@ -133,8 +143,10 @@ class Port:
         self._ask = [(socket, _READABLE)]
         self._ask_monitor = [(self.monitor, _READABLE)]
         self._long = LongFrames(limits)
-        #: by the descriptor of a connection that long frames came by, its name
-        self._origins: dict[int, bytes] = {}
+        #: by the descriptor of a connection that long frames came by, the names. A closed
+        #: connection may have had the same one: its last pieces are read after it was closed
+        self._origins: dict[int, set[bytes]] = {}
+        self._closed: OrderedDict[bytes, None] = OrderedDict()
         self.gone: list[int] = []
 
     def told(self) -> Iterator[int]:
@@ -152,7 +164,11 @@ class Port:
         while _poll(self._ask_monitor, 0):
             descriptor = int(recv_monitor_message(self.monitor)["value"])
             self.gone.append(descriptor)
-            self._long.forget(self._origins.pop(descriptor, None))
+            for name in self._origins.pop(descriptor, ()):
+                self._long.forget(name)
+                self._closed[name] = None
+                if len(self._closed) > _REMEMBERED:
+                    self._closed.popitem(last=False)
 
     def take(self, told: bool = False) -> tuple[Any, list[Frame]] | None:
         """The next message.
@@ -184,9 +200,11 @@ class Port:
         name = None
         if self._names:
             name, descriptor = first.bytes, int(first.get(zmq.SRCFD))
-            if self._origins.get(descriptor) != name:
+            if name not in self._origins.get(descriptor, ()):
                 self._note_closed()  # first: a closed connection may have had this descriptor
-                self._origins[descriptor] = name
+                if name in self._closed:  # nothing that it has not finished is going to be
+                    return []
+                self._origins.setdefault(descriptor, set()).add(name)
         whole = self._long.take(name, frames)
         if whole is None:
             return []

@@ -188,9 +188,12 @@ class LongFrames:
 
 def _named(coming: _Coming, head: PiecedHead, frames: list[Frame]) -> list[Frame]:
     """The frames of a message, with the long ones that it names; none if one is missing."""
+    fits = True
     for i, number in head.frames:
         whole = coming.whole.pop(number, None)
+        coming.unfinished.pop(number, None)  # no other message is going to name it
         if whole is None or not 0 < i < len(frames) or len(frames[i]):
-            return []
-        frames[i] = whole
-    return frames
+            fits = False
+        elif fits:
+            frames[i] = whole
+    return frames if fits else []

@@ -16,7 +16,7 @@ from eagerflow.cluster.protocol.messages import (
     WantedMessage,
 )
 from eagerflow.cluster.protocol.values import Frame, array_of, decode_value, encode_value
-from eagerflow.errors import relocate
+from eagerflow.errors import ProtocolError, relocate
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.packets import Message, Packet
 
@@ -82,6 +82,10 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
         inner = Message("error", carried.step, None, error)
     elif isinstance(carried, WantedMessage):
         inner = Message("wanted", 0, None, tuple(map(_key, carried.keys)))
+    if inner is not None and inner[0] != "value" and message.kind != "urgent":
+        raise ProtocolError(
+            "a packet whose kind is not that of its message", given=f"{inner[0]} as {message.kind}"
+        )
     if frames:
         all_taken(iter(frames))
     return _make(Packet, (

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
 import zmq
+from zmq.utils.garbage import gc as frees
 
 from eagerflow.cluster.processes.listening import Doors, doors_in
 from eagerflow.cluster.processes.sockets import Received, ServerSockets, _Outgoing
+from eagerflow.cluster.processes.zmq_sockets import Port, new_socket, send
 from eagerflow.cluster.protocol.long_frames import PIECE, FrameAhead, split
 from eagerflow.cluster.protocol.message_limits import LIMITS
 
@@ -163,3 +165,48 @@ def test_a_connection_that_is_cut_amid_a_long_frame_leaves_nothing(tmp_path: Pat
     second.close()
     context.term()
     sockets.close()
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> Iterator[tuple[Port, Callable[[], Any]]]:
+    """A port, and a function that connects another socket to it."""
+    context: Any = zmq.Context()
+    address, sockets = f"ipc://{tmp_path}/end", []
+
+    def made(kind: int) -> Any:
+        socket = new_socket(context, kind, LIMITS)
+        socket.linger = 1000
+        sockets.append(socket)
+        return socket
+
+    def connected() -> Any:
+        socket = made(zmq.DEALER)
+        socket.connect(address)
+        return socket
+
+    made(zmq.ROUTER).bind(address)
+    port = Port(sockets[0])
+    yield port, connected
+    port.monitor.close()
+    for socket in sockets:
+        socket.close(0)
+    context.term()
+    frees.stop()  # its thread tells when long frames are sent
+
+
+def until(done: Callable[[], Any]) -> Any:
+    deadline = monotonic() + 10
+    while monotonic() < deadline:
+        value = done()
+        if value:
+            return value
+        sleep(0.005)
+    raise AssertionError("it has not come")
+
+
+def test_a_header_may_be_longer_than_a_piece(ends: tuple[Port, Callable[[], Any]]) -> None:
+    port, connected = ends
+    header = bytes(PIECE + 1)
+    send(connected(), [header, bytes(2 * PIECE), b"x"])
+    received = until(lambda: (port.take() or (None, []))[1])
+    assert [len(frame) for frame in received] == [PIECE + 1, 2 * PIECE, 1]

@@ -17,12 +17,13 @@ from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.session_values import SessionWork, Told
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.message_heads import HandleHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     AnyMessage,
     Done,
     Eager,
+    ErrorMessage,
     MakeResource,
     MakeVariable,
     PacketMessage,
@@ -304,3 +305,11 @@ def test_an_error_of_another_task_keeps_its_line(line: str | None, told: str) ->
     again = relocate(read.message.value, "here:1")  # as the waiter for a value does
     assert str(again.source) == told
     assert again.__notes__ == ["  task: ps:0"]
+
+
+def test_a_packet_of_values_carries_values() -> None:
+    """Another message in it would end the thread that gives values to steps."""
+    error = ErrorMessage(5, ErrorHead("CancelledError", "x"))
+    message = PacketMessage(1, "client-7", 1, 1, "value", error, 0, 0, (), 64, 1 << 26, 0)
+    with pytest.raises(ProtocolError, match="kind is not that of its message"):
+        read_packet(message, [])

@@ -203,3 +203,12 @@ def test_anything_may_come(messages: list[tuple[bytes, list[bytes]]]) -> None:
         assert received.held <= 10
     received.forget("p")
     assert received.held == 0
+
+
+def test_frames_of_a_message_that_misses_a_piece_are_let_go() -> None:
+    received = LongFrames()
+    *pieces, last = split([b"header", LARGE, LARGE, LARGE])
+    for message in [*pieces[:3], *pieces[4:]]:  # without the last piece of the first frame
+        assert received.take("p", message) is None
+    assert received.take("p", last) == []
+    assert received.held == 0

@@ -142,6 +142,10 @@ def messages() -> list[Frames]:
         Message("wanted", 0, None, (key, key)),
         None,
     ]
-    packets = [Packet("value", 5, one, 16, 3, (4, 6), 64, 1000, 2) for one in carried]
+    kinds = ("value", "value", "urgent", "urgent", "ack")
+    packets = [
+        Packet(kind, 5, one, 16, 3, (4, 6), 64, 1000, 2)
+        for kind, one in zip(kinds, carried, strict=True)
+    ]
     simple += [write_packet(packet, "worker:0", 12, 13) for packet in packets]
     return [codec.write(message, rest) for message, rest in simple]

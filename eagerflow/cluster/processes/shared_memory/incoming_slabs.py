@@ -84,6 +84,11 @@ class _Bringer:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the next slab pushes out none whose message may still come."""
+        return len(self._pending) < _PENDING
+
     def take(self, number: int) -> int | None:
         """The descriptor of a slab, which was sent before the message that names it."""
         while number not in self._pending and self.receive():
@@ -264,12 +269,13 @@ class IncomingSlabs:
                 self._log("refused a connection for slabs: of another user, or too many")
                 one.close()
         for bringer in list(self._new):
-            there = bringer.receive()
-            if bringer.token is not None or not there:
-                self._new.remove(bringer)
+            bringer.receive()
+            if bringer.token is None and not bringer.has_ended:
+                continue  # it writes its first slab: it connects before
+            self._new.remove(bringer)
             if bringer.token is not None and bringer.token not in self._from:
                 self._from[bringer.token] = bringer
-            elif bringer not in self._new:
+            else:
                 bringer.close()
         return self._from.get(token)
 
@@ -289,7 +295,7 @@ class IncomingSlabs:
     def settle(self) -> None:
         """Let go of the kept slabs that their senders have dropped."""
         for bringer in self._from.values():
-            while bringer.kept and bringer.receive():
+            while bringer.kept and bringer.has_room and bringer.receive():
                 pass
         self._forget_ended()
 

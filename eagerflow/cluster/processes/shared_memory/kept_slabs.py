@@ -153,9 +153,11 @@ class KeptSlabs:
             self.held += whole
         try:
             return KeptSlab(line, next(self._numbers), whole)
-        except OSError:
+        except BaseException as error:  # Ctrl-C as well: pages are made here
             with self._lock:
                 self._uncount(line, whole)
+            if not isinstance(error, OSError):
+                raise
             return None
 
     def is_sendable(self, slab: KeptSlab) -> bool:

@@ -81,7 +81,7 @@ def new_kept(size: int) -> tuple[int, Bytes]:
         if _madvise(where, size, _POPULATE_WRITE) and ctypes.get_errno() != errno.EINVAL:
             raise OSError(ctypes.get_errno(), "no memory for a slab")  # a write would end us
         seal(file, KEPT_SEALS)
-    except OSError:
+    except BaseException:  # Ctrl-C as well
         os.close(file)
         raise
     return file, memory

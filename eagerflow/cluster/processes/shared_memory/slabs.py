@@ -43,6 +43,7 @@ from eagerflow.cluster.processes.shared_memory.incoming_slabs import (
 )
 from eagerflow.cluster.processes.shared_memory.kept_slabs import (
     IDLE_SECONDS,
+    MOST,
     KeptSlab,
     KeptSlabs,
 )
@@ -250,7 +251,7 @@ class Slabs:
 
     def _hear(self, name: str, to: socket.socket) -> None:
         """Take the numbers of kept slabs whose bytes a receiver has copied."""
-        while True:
+        for _ in range(2 * MOST):  # one for each slab; more come from a receiver that floods us
             try:
                 data = to.recv(COPIED.size + 1, socket.MSG_DONTWAIT)
             except BlockingIOError:
@@ -258,6 +259,7 @@ class Slabs:
             if len(data) != COPIED.size:
                 raise OSError(errno.EPROTO, "the process at the other end is gone")
             self._kept.copied(name, *COPIED.unpack(data))
+        raise OSError(errno.EPROTO, "the process at the other end answers without end")
 
     def _tell_dropped(self, name: str, to: socket.socket) -> None:
         """Let a receiver let go of the kept slabs that were dropped."""

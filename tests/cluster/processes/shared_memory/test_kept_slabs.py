@@ -387,3 +387,21 @@ def test_a_receiver_needs_the_seals_of_a_kept_slab() -> None:
         assert fcntl.fcntl(file, 1034) & KEPT_SEALS == KEPT_SEALS == 0x16
     finally:
         os.close(file)
+
+
+def test_a_sender_that_has_connected_and_not_sent_yet_stays(tmp_path: Path) -> None:
+    """It copies its first frames, while others send."""
+    log: list[str] = []
+    worker, first, second = (
+        Slabs(doors_in(tmp_path, name), LIMITS, log.append) for name in ("w:0", "a:0", "b:0")
+    )
+    for sender in (first, second):
+        sender.connect("w:0", doors_in(tmp_path, "w:0"))
+    first._connection("w:0")
+    for sender in (second, first, first):
+        sent = sender.put("w:0", [bytes(LONG)])
+        assert sent is not None
+        assert [len(frame) for frame in worker.take(*sent)] == [LONG]
+    for one in (first, second, worker):
+        one.close()
+    assert log == []
