@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 from msgspec.structs import replace
 
-from eagerflow.cluster.processes.greeting import who_is
+from eagerflow.cluster.processes.greeting import ABSENT, who_is
 from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.pending_answers import Answered, Pending, Unasked
@@ -57,23 +57,6 @@ _BATCH: Final = 2_000
 _LEFT: Final = 500
 #: number of calls at tasks, the latest, whose output is kept until it is shown
 _PRINTED: Final = 100
-
-
-_KEYS: Final = "eagerflow keys lists them; a connection file older than the keys is of no use"
-#: errors for connections that do not exist, each with the event of the machine
-_ABSENT: Final = {
-    "refused": ("refused", ErrorHead(
-        "AuthenticationError", "has refused this client",
-        expected="a client key on its list, and its own key in the connection file",
-        hint=_KEYS,
-    )),
-    "cut": ("broken", ErrorHead(
-        "TaskLost", "cannot be reached: each connection to it was cut in its handshake",
-        expected="its process at the address, and its own key in the connection file",
-        hint=f"if it runs, another process may have its port, or its key has changed: {_KEYS}",
-    )),
-    "unreached": ("broken", ErrorHead("TaskLost", "no process listens at its address")),
-}  # fmt: skip
 
 
 @final
@@ -480,7 +463,7 @@ class Connections:
 
     def _take(self, received: Received) -> None:
         if received.kind != "frames":
-            absent = _ABSENT.get(received.kind)
+            absent = ABSENT.get(received.kind)
             if absent is None:
                 self._handle((received.kind, received.peer))
             else:

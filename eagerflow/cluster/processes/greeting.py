@@ -1,14 +1,32 @@
-"""The versions and the name by which a process introduces itself in a greeting."""
+"""Versions and name of a process in a greeting; errors for tasks that no greeting reaches."""
 
 from __future__ import annotations
 
 import os
 import platform
 import sys
+from typing import Final
 
 import numpy as np
 
+from eagerflow.cluster.protocol.message_heads import ErrorHead
 from eagerflow.cluster.protocol.messages import GRAPH_TEXT, PROTOCOL, Versions
+
+_KEYS: Final = "eagerflow keys lists them; a connection file older than the keys is of no use"
+#: errors for connections that do not exist, each with the event of the machine
+ABSENT: Final = {
+    "refused": ("refused", ErrorHead(
+        "AuthenticationError", "has refused this client",
+        expected="a client key on its list, and its own key in the connection file",
+        hint=_KEYS,
+    )),
+    "cut": ("broken", ErrorHead(
+        "TaskLost", "cannot be reached: each connection to it was cut in its handshake",
+        expected="its process at the address, and its own key in the connection file",
+        hint=f"if it runs, another process may have its port, or its key has changed: {_KEYS}",
+    )),
+    "unreached": ("broken", ErrorHead("TaskLost", "no process listens at its address")),
+}  # fmt: skip
 
 
 def versions(eagerflow: str) -> Versions:
