@@ -112,8 +112,9 @@ def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
         return "it has an effect"
     if op.is_portable:
         return "it is a call of NumPy's"
-    if node.op == "pad":
-        return _role_of_frame(program, line, node, is_own)
+    framed = _role_of_frame(program, line, node, is_own)
+    if framed is not None:
+        return framed
     rule = OPS.get(node.op)
     if rule is None:
         return "it has no native kernel"
@@ -211,7 +212,10 @@ def _role_of_pick(program: Program, line: Line, node: Node, rule: NativeOp) -> R
     return Role("pick", space, tuple(range(picked, len(space))), node.op)
 
 
-def _role_of_frame(program: Program, line: Line, node: Node, is_own: IsOwn) -> Role | str:
+def _role_of_frame(program: Program, line: Line, node: Node, is_own: IsOwn) -> Role | str | None:
+    """The role of an op that puts an array into a larger one; None for other ops."""
+    if node.op != "pad":
+        return None
     if not is_own(line):
         return "its kernel is a user's"
     widths = [n for pair in node.attrs["widths"] for n in pair]

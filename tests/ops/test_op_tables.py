@@ -22,12 +22,14 @@ SINGLE: Final = {
         "of what changes a variable it alone neither reads it nor computes",
     ("eagerflow/compilation/instruction_roles.py", "cast"):
         "its native kernel depends on the dtype of its result",
+    ("eagerflow/compilation/instruction_roles.py", "getitem"):
+        "of the ops whose results may be views it alone takes parts of rows",
+    ("eagerflow/compilation/instruction_roles.py", "pad"):
+        "it alone puts a result into the inside of a larger array",
     ("eagerflow/compilation/instruction_roles.py", "sum_to"):
         "of what reduces it alone says by shapes, not by an attribute, along which axes",
     ("eagerflow/graph/passes/simplify.py", "reshape"):
         "a rule of rewriting tells the ops that it rewrites apart",
-    ("eagerflow/runtime/generated/native_region_text.py", "getitem"):
-        "of the ops whose results may be views it alone takes parts of rows",
 }  # fmt: skip
 
 
