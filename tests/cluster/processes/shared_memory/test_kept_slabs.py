@@ -37,29 +37,7 @@ from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Done, SlabMessage
 from eagerflow.errors import ProtocolError
-
-
-@pytest.fixture
-def doors(tmp_path: Path) -> Doors:
-    return doors_in(tmp_path, "b:0")
-
-
-@pytest.fixture
-def pair(tmp_path: Path, doors: Doors) -> Iterator[tuple[Slabs, Slabs]]:
-    told: list[str] = []
-    a, b = Slabs(doors_in(tmp_path, "a:0"), LIMITS, told.append), Slabs(doors, LIMITS, told.append)
-    a.connect("b:0", doors)
-    before = maps()
-    yield a, b
-    a.close()
-    b.close()
-    assert a._kept.held == 0
-    assert maps() <= before
-
-
-def maps() -> int:
-    """The number of slabs that this process has mapped, at either end."""
-    return Path("/proc/self/maps").read_text().count("memfd:eagerflow ")
+from tests.cluster.processes.shared_memory.mappings import maps
 
 
 def data(byte: int, size: int = LONG) -> bytes:

@@ -31,19 +31,9 @@ from eagerflow.errors import ProtocolError
 LARGE = bytes(range(256)) * (LONG // 256 + 3)
 
 
-@pytest.fixture
-def doors(tmp_path: Path) -> Doors:
-    return doors_in(tmp_path, "b:0")
-
-
-@pytest.fixture
-def pair(tmp_path: Path, doors: Doors) -> Iterator[tuple[Slabs, Slabs]]:
-    told: list[str] = []
-    a, b = Slabs(doors_in(tmp_path, "a:0"), LIMITS, told.append), Slabs(doors, LIMITS, told.append)
-    a.connect("b:0", doors)
-    yield a, b
-    a.close()
-    b.close()
+@pytest.fixture(autouse=True)
+def _no_file_is_left(tmp_path: Path) -> Iterator[None]:
+    yield
     assert not list(tmp_path.iterdir())
 
 

@@ -1,0 +1,31 @@
+"""Two ends of shared memory in one process, which leave no slab behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eagerflow.cluster.processes.listening import Doors, doors_in
+from eagerflow.cluster.processes.shared_memory.slabs import Slabs
+from eagerflow.cluster.protocol.message_limits import LIMITS
+from tests.cluster.processes.shared_memory.mappings import maps
+
+
+@pytest.fixture
+def doors(tmp_path: Path) -> Doors:
+    return doors_in(tmp_path, "b:0")
+
+
+@pytest.fixture
+def pair(tmp_path: Path, doors: Doors) -> Iterator[tuple[Slabs, Slabs]]:
+    told: list[str] = []
+    a, b = Slabs(doors_in(tmp_path, "a:0"), LIMITS, told.append), Slabs(doors, LIMITS, told.append)
+    a.connect("b:0", doors)
+    before = maps()
+    yield a, b
+    a.close()
+    b.close()
+    assert a._kept.held == 0
+    assert maps() <= before
