@@ -115,7 +115,7 @@ def send(socket: Any, frames: Sequence[SentFrame], in_pieces: bool = False) -> N
 
 
 def _send_in_pieces(socket: Any, frames: Sequence[SentFrame]) -> None:
-    """Send a message with long frames; once a piece is dropped, so is the rest."""
+    """Send a message with long frames; without one of its pieces the receiver drops it."""
     named = socket.type == zmq.ROUTER
     for message in split(frames[1:] if named else frames):
         send(socket, [*frames[:1], *message] if named else message, in_pieces=True)
