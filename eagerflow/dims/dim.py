@@ -425,7 +425,7 @@ def parse_dim(source: str, owner: int = 0) -> Size:
         owner: the owner of the names.
 
     Raises:
-        DimError: the text is no size.
+        DimError: the text is not a size.
 
     >>> from eagerflow.dims import parse_dim
     >>> parse_dim("2*n+1"), parse_dim("6//4"), parse_dim("max(n, n+1)")

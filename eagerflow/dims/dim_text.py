@@ -71,7 +71,7 @@ def parse(text: str, owner: int) -> Terms:
     """The terms of a text; the inverse of `to_text`.
 
     Raises:
-        DimError: the text is no size.
+        DimError: the text is not a size.
     """
     try:
         if len(text) > _LENGTH_LIMIT:

@@ -138,7 +138,7 @@ def read_partition(
     Raises:
         ProtocolError: the frames do not fit the message, or the limits.
         ResourceError: a resource is not there.
-        GraphError: a text is no graph, or the graph may not run here.
+        GraphError: a text is not a graph, or the graph may not run here.
     """
     rest = iter(frames)
     graphs = _read(message, message.graphs, rest, find, limits, allows, find_device)
