@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.autodiff.backward import Cotangent, add_at, dense, full_like, gradients, pull
-from eagerflow.autodiff.tape import Tape, find, strip
+from eagerflow.autodiff.marks import find, strip
+from eagerflow.autodiff.tape import Tape
 from eagerflow.core.composites import Composite
 from eagerflow.core.interpreter import (
     BASE,

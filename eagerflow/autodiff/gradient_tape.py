@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, final
 
 from eagerflow.autodiff.backward import Cotangent, add_at, full_like, gradients
-from eagerflow.autodiff.grad import check_inexact, described, finished, is_variable
+from eagerflow.autodiff.grad import described
+from eagerflow.autodiff.gradient_sources import check_inexact, finished, is_variable
 from eagerflow.autodiff.looks import check_looks
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, final
 from weakref import ref
 
-from eagerflow.autodiff.tape import attach, find
+from eagerflow.autodiff.marks import attach, find
 from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.interpreter import (
     AbstractDifferentiator,

@@ -10,7 +10,8 @@ from typing import Any
 
 from eagerflow.autodiff.backward import dense, full_like, gradients, search, seeds_of
 from eagerflow.autodiff.forward_mode import Broken, Forward
-from eagerflow.autodiff.grad import Arguments, check_function, described, differentiate
+from eagerflow.autodiff.grad import check_function, described, differentiate
+from eagerflow.autodiff.gradient_sources import Arguments
 from eagerflow.autodiff.looks import check_looks, tell_of_look
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.batching.vmap import vmap

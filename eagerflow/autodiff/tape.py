@@ -10,7 +10,6 @@ is `UNKNOWN`.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
+from eagerflow.autodiff.marks import attach, find
 from eagerflow.core.composites import Composite
 from eagerflow.core.interpreter import (
     BASE,
@@ -29,55 +29,9 @@ from eagerflow.core.interpreter import (
 )
 from eagerflow.core.op import Op, declare
 from eagerflow.core.stack import stack
-from eagerflow.core.tensor import Mark, Tensor, handle_of
+from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.graph.name_scopes import belonging, current_scope
 from eagerflow.source import Source, capture, position
-
-# --- notes on values ---
-
-# A handle carries the notes of interpreters on the value that it holds: a linked list of `Mark`s,
-# the innermost interpreter's first. Notes move with the value when a handle gets another value, so
-# `x[i] = v` and `x += v` are plain ops. A note refers to its owner weakly, so a value that outlives
-# its tape keeps neither the tape nor its records alive.
-
-Owner = ref[Any]
-
-_lock: Final = threading.Lock()
-
-
-def find(mark: Mark | None, owner: Owner) -> Any:
-    """The last note of ``owner`` on a value, or None."""
-    while mark is not None:
-        if mark[0] is owner:
-            return mark[1]
-        mark = mark[2]
-    return None
-
-
-def attach(x: Tensor, owner: Owner, note: Any) -> None:
-    """Set a note on a value that other threads may hold; replaces earlier notes of ``owner``.
-
-    Notes of dead interpreters are dropped; else long-lived handles would accumulate them.
-    """
-    with _lock:
-        x._mark = (owner, note, _without(x._mark, owner))
-
-
-def strip(x: Tensor, owner: Owner) -> None:
-    """Drop the notes of ``owner`` on a value."""
-    with _lock:
-        x._mark = _without(x._mark, owner)
-
-
-def _without(mark: Mark | None, owner: Owner) -> Mark | None:
-    """The notes without those of ``owner`` and of dead interpreters."""
-    if mark is None:
-        return None
-    rest = _without(mark[2], owner)
-    if mark[0] is owner or mark[0]() is None:
-        return rest
-    return mark if rest is mark[2] else (mark[0], mark[1], rest)
-
 
 UNKNOWN: Final = -1
 FIRST_INPUT: Final = 6  # position of the items of the inputs in a record

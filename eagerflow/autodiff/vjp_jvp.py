@@ -7,9 +7,11 @@ from typing import Any
 
 from eagerflow.autodiff.backward import dense, fit, full_like, gradients, seeds_of
 from eagerflow.autodiff.forward_mode import Broken, Forward
-from eagerflow.autodiff.grad import Arguments, check_function, described, grad, pair
+from eagerflow.autodiff.grad import check_function, described, grad, pair
+from eagerflow.autodiff.gradient_sources import Arguments
 from eagerflow.autodiff.looks import check_looks, tell_of_look
-from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
+from eagerflow.autodiff.marks import strip
+from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed, unwinds
 from eagerflow.core.moves_to_scopes import to_home

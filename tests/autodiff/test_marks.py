@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.autodiff.tape import attach, find, strip
+from eagerflow.autodiff.marks import attach, find, strip
 
 X = ef.tensor([1.0, 2.0, 3.0])
 
