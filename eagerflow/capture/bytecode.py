@@ -6,33 +6,30 @@ happens, and never less, but for names that are made at run time.
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, Final, final
 from weakref import ref
 
-_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
-_CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
-_ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"})
-_KINDS: Final = {
-    **dict.fromkeys(_GLOBALS, "global"), **dict.fromkeys(_CELLS, "cell"),
-    **dict.fromkeys(_ATTRIBUTES, "attribute"),
-}  # fmt: skip
-_SUBSCRIPT_STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"})
-#: instructions that write a name -> kind of name
-_STORES: Final = {
-    "STORE_GLOBAL": "global",
-    "DELETE_GLOBAL": "global",
-    "STORE_DEREF": "cell",
-    "DELETE_DEREF": "cell",
-    "STORE_ATTR": "attribute",
-    "DELETE_ATTR": "attribute",
-}
-#: instructions that bind a value to a name, by which it may be used later
-_NAMES: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "STORE_NAME"})
-_OF_OWNERS: Final = _ATTRIBUTES | {"STORE_ATTR", "DELETE_ATTR"}
+from eagerflow.capture.python_instructions import (
+    ATTRIBUTE_USES,
+    ATTRIBUTES,
+    BINDINGS,
+    BRANCHING,
+    BUILDS,
+    DROPS,
+    INSPECTS,
+    MAKES,
+    NAME_KINDS,
+    PUSHES,
+    REMAINDERS,
+    STORES,
+    SUBSCRIPT_STORES,
+    instructions,
+    popped,
+)
+
 #: functions that look up an attribute whose name is a value
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
 #: places of names among their arguments, if not the second
@@ -50,18 +47,12 @@ _WHOLE: Final = frozenset({
 })  # fmt: skip
 #: functions that read attributes by computed names; code may give them another name
 REFLECTIVE: Final = _REFLECTING | _WHOLE
-#: the arguments of BINARY_OP for ``%`` and ``%=``
-_REMAINDERS: Final = frozenset({6, 19})
 #: names whose presence means that attributes may be set by names computed at run time
 _COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__globals__"})
 #: functions that set attributes by names that are arguments
 _BY_NAME: Final = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
-#: prefixes of instructions that test, loop or catch (``while True`` only jumps back), that make
-#: texts (FORMAT_VALUE, which 3.13 has divided), and that raise
-_BRANCHING: Final = (
-    "POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL",
-    "PUSH_EXC_INFO", "FORMAT_", "RAISE_VARARGS",
-)  # fmt: skip
+#: name of the function that calls its first argument when a graph runs
+_CALLS_LATER: Final = "py_call"
 #: kind and name of values without a name
 UNNAMED: Final = ("", "")
 
@@ -158,67 +149,6 @@ class Facts:
     calls: bool = False
 
 
-def _plain(code: CodeType) -> Iterator[tuple[int, str, Any]]:
-    """The instructions as (offset, name, argument); combined ones are split into two."""
-    for one in dis.get_instructions(code):
-        op, value = one.opname, one.argval
-        if isinstance(value, tuple) and "FAST_" in op and op.count("_FAST") == 2:
-            half = op.index("_FAST") + len("_FAST_")
-            yield one.offset, op[: half - 1], value[0]
-            yield one.offset, op[half:], value[1]
-        elif op == "LOAD_FAST_CHECK" or op == "LOAD_FAST_BORROW":
-            yield one.offset, "LOAD_FAST", value
-        elif op not in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "RESUME", "KW_NAMES"):
-            yield one.offset, op, value
-
-
-_PUSHES: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE", *_GLOBALS, *_CELLS})
-#: instructions that pop values and push one -> number of values popped
-_TAKES: Final = {
-    "LOAD_ATTR": 1, "LOAD_METHOD": 1, "LOAD_SUPER_ATTR": 3, "BINARY_OP": 2, "BINARY_SUBSCR": 2,
-    "COMPARE_OP": 2, "CONTAINS_OP": 2, "IS_OP": 2, "GET_ITER": 1, "TO_BOOL": 1,
-    "CONVERT_VALUE": 1, "FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2, "IMPORT_NAME": 2,
-    "IMPORT_FROM": 0, "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1,
-    "SET_FUNCTION_ATTRIBUTE": 2,
-}  # fmt: skip
-#: instructions that build a container or text -> number of values per element counted
-_BUILDS: Final = {
-    "BUILD_TUPLE": 1, "BUILD_LIST": 1, "BUILD_SET": 1, "BUILD_STRING": 1, "BUILD_MAP": 2,
-}  # fmt: skip
-#: instructions that pop values and push none -> number of values popped
-_DROPS: Final = {
-    "POP_TOP": 1, "STORE_FAST": 1, "STORE_GLOBAL": 1, "STORE_DEREF": 1, "STORE_NAME": 1,
-    "STORE_ATTR": 2, "STORE_SUBSCR": 3, "RETURN_VALUE": 1,
-}  # fmt: skip
-#: instructions that compare, hash or format values
-_INSPECTS: Final = frozenset({
-    "COMPARE_OP", "CONTAINS_OP", "BINARY_SUBSCR", "BUILD_SET", "BUILD_MAP",
-    "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE",
-})  # fmt: skip
-#: instructions that make a new value
-_MAKES: Final = frozenset({
-    "LOAD_CONST", "BINARY_OP", "COMPARE_OP", "CONTAINS_OP", "IS_OP", "BUILD_STRING",
-    "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE",
-})  # fmt: skip
-#: name of the function that calls its first argument when a graph runs
-_CALLS_LATER: Final = "py_call"
-
-
-def _count(op: str, arg: Any) -> int | None:
-    """Number of values that an instruction pops, if that is known."""
-    if op == "CALL":
-        return int(arg) + 1
-    if op in _BUILDS:
-        return int(arg) * _BUILDS[op]
-    if op == "FORMAT_VALUE":
-        return 1 + bool(arg[1])
-    if op == "MAKE_FUNCTION":  # one more for each bit, until Python 3.13
-        return 1 + int(arg or 0).bit_count()
-    if op.startswith("POP_JUMP"):
-        return 1
-    return _TAKES.get(op, _DROPS.get(op))
-
-
 @final
 @dataclass(slots=True, eq=False)
 class _Value:
@@ -248,7 +178,7 @@ class _Value:
     @property
     def name(self) -> tuple[str, str]:
         """Kind and name of the value; `UNNAMED` if it has no name outside."""
-        return (_KINDS[self.op], self.arg) if self.op in _KINDS else UNNAMED
+        return (NAME_KINDS[self.op], self.arg) if self.op in NAME_KINDS else UNNAMED
 
     @property
     def constant(self) -> bool:
@@ -268,7 +198,7 @@ class _Value:
     @property
     def new(self) -> bool:
         """Whether the value is made here, so that it cannot be an object from outside."""
-        return self.op in _MAKES or self.op.startswith(("UNARY", "FORMAT"))
+        return self.op in MAKES or self.op.startswith(("UNARY", "FORMAT"))
 
 
 @final
@@ -284,18 +214,18 @@ class _Reader:
         #: number of calls that read, and that set, an attribute by a constant name
         self._constant_names = self._constant_stores = 0
         self._matches = False  # whether a class pattern of `match` reads attributes by name
-        for offset, op, arg in _plain(code):
+        for offset, op, arg in instructions(code):
             self._matches |= op == "MATCH_CLASS"
-            self.facts.branches |= op.startswith(_BRANCHING)
+            self.facts.branches |= op.startswith(BRANCHING)
             self.facts.calls |= op.startswith("CALL")
             self._step(offset, op, arg)
         self._finish(code)
 
     def _step(self, offset: int, op: str, arg: Any) -> None:
         stack, facts = self._stack, self.facts
-        if op in _STORES:
-            facts.stores.setdefault((_STORES[op], arg), offset)
-        elif op in _SUBSCRIPT_STORES and facts.subscript_store is None:
+        if op in STORES:
+            facts.stores.setdefault((STORES[op], arg), offset)
+        elif op in SUBSCRIPT_STORES and facts.subscript_store is None:
             facts.subscript_store = offset
         if op in ("COPY", "SWAP") and arg <= len(stack):
             if op == "COPY":
@@ -304,23 +234,23 @@ class _Reader:
                 stack[-1], stack[-arg] = stack[-arg], stack[-1]
             return
         self._note_top(op, arg)
-        count = 0 if op in _PUSHES else _count(op, arg)
+        count = 0 if op in PUSHES else popped(op, arg)
         made = _Value(op, arg)
         if count is None or len(stack) < count:
             self._inspect(stack)
             stack.clear()
-            if op in _KINDS:
+            if op in NAME_KINDS:
                 self._name(offset, made, [])
                 stack.append(made)
             return
         taken = stack[len(stack) - count :]
         del stack[len(stack) - count :]
-        if op in _NAMES and any(value is taken[0] for value in stack):
+        if op in BINDINGS and any(value is taken[0] for value in stack):
             self._keep(taken[0])
         self._note(made, taken)
-        if op in _KINDS or (op == "LOAD_FAST" and arg in facts.aliases):
+        if op in NAME_KINDS or (op == "LOAD_FAST" and arg in facts.aliases):
             self._name(offset, made, taken)
-        if op not in _DROPS and not op.startswith("POP_JUMP"):
+        if op not in DROPS and not op.startswith("POP_JUMP"):
             stack.append(made)
 
     def _note_top(self, op: str, arg: Any) -> None:
@@ -333,12 +263,12 @@ class _Reader:
             for load, length in stack[-2].chain:
                 if not load.attributes and len(load.keys) == length:
                     load.stored = (stack[-1].arg,)
-        elif op in _OF_OWNERS and stack:
+        elif op in ATTRIBUTE_USES and stack:
             self.facts.owners.add(stack[-1].name[1])
 
     def _name(self, offset: int, made: _Value, taken: Sequence[_Value]) -> None:
         """Note a load, which may extend earlier ones by an attribute."""
-        load = Load(_KINDS.get(made.op, "local"), made.arg, offset)
+        load = Load(NAME_KINDS.get(made.op, "local"), made.arg, offset)
         self.facts.loads.append(load)
         if load.kind == "attribute":
             self.facts.attributes.add(made.arg)
@@ -366,14 +296,14 @@ class _Reader:
         elif op == "BINARY_OP":
             for load in (load for value in taken for load in value.loads):
                 load.operand = True
-            if made.arg in _REMAINDERS and not (taken[1].constant or taken[0].number):
+            if made.arg in REMAINDERS and not (taken[1].constant or taken[0].number):
                 self.facts.formats = True  # "%s" % value
                 self._inspect(taken[1:])
-        elif op in _INSPECTS:
+        elif op in INSPECTS:
             self._note_inspection(made, taken)
         elif op == "IS_OP":
             self.facts.asks_identity |= not any(value.constant for value in taken)
-        elif op in _BUILDS:
+        elif op in BUILDS:
             made.parts = taken
         elif op in ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"):
             code = taken[-1].arg if op == "MAKE_FUNCTION" else taken[-1].code
@@ -426,8 +356,8 @@ class _Reader:
                 load.later = load.whole
         if name in _ACCESSORS and given:
             self.facts.owners.add(given[0].name[1])
-        if callee.op in _KINDS and name in _BY_NAME:
-            of_object = callee.op not in _ATTRIBUTES or (base is not None and base.name == "object")
+        if callee.op in NAME_KINDS and name in _BY_NAME:
+            of_object = callee.op not in ATTRIBUTES or (base is not None and base.name == "object")
             self._constant_stores += any(x.text for x in given[int(of_object) :][:1])
 
     def _note_inspection(self, made: _Value, taken: list[_Value]) -> None:
@@ -443,7 +373,7 @@ class _Reader:
         elif op == "CONTAINS_OP" and taken[0].constant:
             self._note_test(taken[1], (), taken[0].arg)
             taken = []
-        elif op in _BUILDS:
+        elif op in BUILDS:
             made.parts = taken
         self.facts.formats |= op.startswith(("FORMAT", "CONVERT"))
         # a comparison with a constant inspects no object that holds others
@@ -459,7 +389,7 @@ class _Reader:
     def _inspect(self, values: Sequence[_Value]) -> None:
         """Note values that may be inspected, with the elements of those built here."""
         for one in values:
-            if one.op in _BUILDS and one.parts is not None:
+            if one.op in BUILDS and one.parts is not None:
                 self._inspect(one.parts)
             elif not one.new:
                 self.facts.inspected.add(one.name)
