@@ -1,6 +1,6 @@
 """Queues: buffers between producers and consumers, with back-pressure on both.
 
-The kinds of queues are in `eagerflow.resources.queue_kinds`.
+The kinds of queues are in `eagerflow.resources.queue_kinds`, their ops in `queue_ops.py`.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ from typing import Any, Final, Literal, final
 
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind
-from eagerflow.core.op_records.op_facts import of_family
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
-from eagerflow.dims import Dim, may_equal, unknown
+from eagerflow.dims import Dim
 from eagerflow.errors import (
-    DTypeError,
     QueueClosedError,
     ShapeError,
     TensorValueError,
     TraceError,
 )
 from eagerflow.formatting import escape
-from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import DeviceLike
-from eagerflow.ops.rules.type_rules import cancelled_type, count_type, effect_op
 from eagerflow.ops.state.counts_and_timeouts import (
-    WAITING,
     bind_wait,
-    check_asked,
     checked_count,
     integer,
-    size_of,
     timeout_of,
-    waiting_op,
 )
 from eagerflow.ops.state.queue_elements import (
     Elements,
     check,
-    check_names,
-    check_part,
-    fresh_types,
     part_of,
     told,
+)
+from eagerflow.ops.state.queue_ops import (
+    CANCEL_AND_CLOSE,
+    CLOSE,
+    CLOSED,
+    DEQUEUE,
+    DEQUEUE_MANY,
+    DEQUEUE_UP_TO,
+    ENQUEUE,
+    ENQUEUE_MANY,
+    SIZE,
 )
 from eagerflow.resources.queue_kinds import KINDS
 from eagerflow.resources.queue_levels import to_html
@@ -54,86 +54,10 @@ from eagerflow.resources.resources_at_tasks import (
     resource_on,
 )
 from eagerflow.resources.waiting_operations import loops_over_queues
-from eagerflow.types import DTYPES, INT64, TensorType
+from eagerflow.types import INT64, TensorType
 from eagerflow.unknown_names import hint_at
 
 __all__ = ["Queue"]
-
-_BOOL: Final = DTYPES["bool"]
-
-# --- ops --------------------------------------------------------------------------------------
-
-
-def _putting(name: str, axes: int) -> Op:
-    """Define an op that enqueues an element, or the elements along ``axes`` axes."""
-
-    def rule(
-        *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
-    ) -> tuple[TensorType, ...]:
-        inputs = check_asked(inputs, timed)
-        parts = inputs[: len(resource.types)]
-        for x, kind in zip(parts, resource.types, strict=True):
-            check_part(x, kind, axes)
-            if axes and not may_equal(x.shape[0], parts[0].shape[0]):
-                raise ShapeError("the parts are of different numbers of elements")
-        check_names(parts, resource.types, axes)
-        for x in inputs[len(parts) :]:
-            _check_priority(x, parts[0], axes)
-        return ()
-
-    return effect_op(
-        name, QueueState, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING,
-        many=bool(axes), host_inputs=lambda attrs: (-1,) if attrs.get("timed") else (),
-    )  # fmt: skip
-
-
-def _check_priority(x: TensorType, part: TensorType, axes: int) -> None:
-    if x.dtype is not INT64:
-        raise DTypeError("a priority is an int64", expected="i64")
-    if len(x.shape) > axes:
-        raise ShapeError("a priority has no axes" if not axes else "priorities have one axis")
-    if x.shape and not may_equal(x.shape[0], part.shape[0]):
-        raise ShapeError("there are as many priorities as elements, or one")
-
-
-def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
-    types = fresh_types(resource.types, "the elements")
-    return tuple([kind.like(shape=(count, *kind.shape)) for kind in types])
-
-
-@of_family({"host_outputs": (0,)})
-def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
-    return TensorType(_BOOL, ())
-
-
-_enqueue = _putting("queue_enqueue", 0)
-_enqueue_many = _putting("queue_enqueue_many", 1)
-_dequeue = waiting_op(
-    "queue_dequeue", QueueState, lambda queue: tuple(fresh_types(queue.types, "the element"))
-)
-_dequeue_many = waiting_op(
-    "queue_dequeue_many",
-    QueueState,
-    lambda queue, count=None: _stacked(queue, size_of(count)),
-    counted=True,
-)
-_dequeue_up_to = waiting_op(
-    "queue_dequeue_up_to",
-    QueueState,
-    lambda queue, count=None: _stacked(
-        queue, unknown("k", "the number of elements left depends on the queue")
-    ),
-    counted=True,
-)
-_size = effect_op("queue_size", QueueState, count_type, "fence")
-_closed = effect_op("queue_closed", QueueState, _closed_type, "fence")
-_close = waiting_op("queue_close", QueueState, lambda queue: (), raises=())
-_cancel_and_close = effect_op(
-    "queue_cancel_and_close", QueueState, cancelled_type, "fence", outputs=None
-)
-
-
-# --- Queue ------------------------------------------------------------------------------------
 
 
 @final
@@ -254,9 +178,9 @@ class Queue:
         """
         state = self.resource
         if isinstance(state, ResourceAtTask):
-            closed: Any = bind(_closed, resource=state, device=state.device)
+            closed: Any = bind(CLOSED, resource=state, device=state.device)
             return closed if is_traced() else bool(closed)
-        return told(_closed, state, bool(state.closed))
+        return told(CLOSED, state, bool(state.closed))
 
     def __repr__(self) -> str:
         state = self.resource
@@ -303,7 +227,7 @@ class Queue:
         >>> queue.dequeue()["label"]
         Tensor(3, i64[]@cpu:0)
         """
-        self._put(_enqueue, "enqueue", element, priority, timeout)
+        self._put(ENQUEUE, "enqueue", element, priority, timeout)
 
     def enqueue_many(
         self,
@@ -334,7 +258,7 @@ class Queue:
         >>> queue.dequeue_many(3)
         Tensor([20, 30, 10], i64[3]@cpu:0)
         """
-        self._put(_enqueue_many, "enqueue_many", elements, priority, timeout)
+        self._put(ENQUEUE_MANY, "enqueue_many", elements, priority, timeout)
 
     def _put(
         self,
@@ -347,7 +271,7 @@ class Queue:
         state, seconds = self.resource, timeout_of(what, timeout)
         if isinstance(state, ResourceAtTask):
             state.check()  # before the elements are sent
-        inputs = self._elements.split(what, element, many=op is _enqueue_many, holder=state)
+        inputs = self._elements.split(what, element, many=op is ENQUEUE_MANY, holder=state)
         if self._kind.has_priorities != (priority is not None):
             raise TensorValueError(
                 f"{what}: a priority is for priority queues, and they need one",
@@ -355,7 +279,7 @@ class Queue:
             )
         if priority is not None:
             inputs.append(part_of(what, priority, TensorType(INT64, ()).on(state.device)))
-        eager = op is _enqueue and not stack.installed  # else a size may be symbolic
+        eager = op is ENQUEUE and not stack.installed  # else a size may be symbolic
         if eager and self._shapes == [x._data.shape for x in inputs]:
             bind(op, *inputs, resource=state, timeout=seconds)  # dtypes have been checked
         else:
@@ -379,7 +303,7 @@ class Queue:
         >>> queue.dequeue()
         Tensor(5, i64[]@cpu:0)
         """
-        return self._take(_dequeue, timeout_of("dequeue", timeout))
+        return self._take(DEQUEUE, timeout_of("dequeue", timeout))
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the elements, until the queue is closed and empty.
@@ -440,7 +364,7 @@ class Queue:
                 [2, 3],
                 [0, 0]], i64[3,2]@cpu:0)
         """
-        return self._take_many(_dequeue_many, "dequeue_many", n, timeout)
+        return self._take_many(DEQUEUE_MANY, "dequeue_many", n, timeout)
 
     def dequeue_up_to(self, n: TensorLike, *, timeout: TensorLike | None = None) -> Any:
         """As `dequeue_many`, but if the queue is closed, fewer remaining elements suffice.
@@ -455,7 +379,7 @@ class Queue:
         >>> queue.dequeue_up_to(2), queue.dequeue_up_to(2)
         (Tensor([1, 2], i64[2]@cpu:0), Tensor([3], i64[1]@cpu:0))
         """
-        return self._take_many(_dequeue_up_to, "dequeue_up_to", n, timeout)
+        return self._take_many(DEQUEUE_UP_TO, "dequeue_up_to", n, timeout)
 
     def _take_many(self, op: Op, what: str, n: TensorLike, timeout: TensorLike | None) -> Any:
         state, count = self.resource, checked_count(what, n)
@@ -481,7 +405,7 @@ class Queue:
         Tensor(0, i64[]@cpu:0)
         """
         state = self.resource
-        return bind(_size, resource=state, device=state.device)
+        return bind(SIZE, resource=state, device=state.device)
 
     def close(self, cancel_pending: bool = False, *, timeout: TensorLike | None = None) -> None:
         """Close the queue: it accepts no more elements.
@@ -499,9 +423,9 @@ class Queue:
         """
         state = self.resource
         if cancel_pending:
-            bind(_cancel_and_close, resource=state, device=state.device)
+            bind(CANCEL_AND_CLOSE, resource=state, device=state.device)
         else:
-            bind_wait(_close, [], state.device, timeout_of("close", timeout), resource=state)
+            bind_wait(CLOSE, [], state.device, timeout_of("close", timeout), resource=state)
 
 
 #: names of other frameworks; their replacements: `hints/attribute_names.py`
