@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count, pairwise
 from threading import RLock, get_ident
 from time import perf_counter
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 from weakref import WeakMethod, WeakValueDictionary
 
 from eagerflow import events, settings
@@ -21,10 +21,10 @@ from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.hardware.kernel_library import in_force
 from eagerflow.runtime.background_compilation import STEPS_BEFORE_COMPILING, Compilation, Mode
-from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.generated_tier import GeneratedTier, RegionCode
 from eagerflow.runtime.generated.instructions import lane_of
+from eagerflow.runtime.generated.program_code import Code
 from eagerflow.runtime.generated_or_scheduled import Choice, Trial
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.scheduled import transfers as _transfers  # noqa: F401 - Send and Recv
@@ -33,6 +33,7 @@ from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.threadless_waits import has_free_waits
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.deadline import blocks
+from eagerflow.runtime.tiers import Detach, Detached, Tier
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
@@ -43,61 +44,6 @@ _verifying = False
 _lock: Final = RLock()
 #: by number; without a lock, as each access is one operation of a dictionary
 _executables: Final[WeakValueDictionary[int, Executable]] = WeakValueDictionary()
-
-
-class Detached(Protocol):
-    """A step without a waiting caller."""
-
-    @property
-    def thread(self) -> int:
-        """The thread that works for the step now, 0 for none."""
-
-    def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin the step, on raw arrays and numbers."""
-
-    def cancel(self, reason: str) -> None:
-        """End the step soon."""
-
-
-class Detach(Protocol):
-    """Makes a step without a waiting caller."""
-
-    def __call__(
-        self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,
-        runner: str,
-    ) -> Detached:  # fmt: skip
-        """The step, not begun yet.
-
-        Args:
-            done: called once, in another thread, with a function that gives the outputs or raises
-                the error of the step.
-            event: the event of the step, if there is a listener; the step begins and ends it.
-            number: the number of the step, for events within it.
-            runner: the name of the runner that the step is for, in events.
-        """
-
-
-class Tier(Protocol):
-    """A way to run a graph."""
-
-    @property
-    def name(self) -> str:
-        """The kind of tier."""
-
-    @property
-    def direct(self) -> Code | None:
-        """Code that a step without observer or deadline may call directly, or None."""
-
-    @property
-    def detached(self) -> Detach | None:
-        """Makes a step that no caller waits for; None leaves such steps to the scheduler."""
-
-    @property
-    def text(self) -> str:
-        """The program as readable text."""
-
-    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """Run a step on raw arrays and numbers, in the calling thread."""
 
 
 @final

@@ -272,7 +272,7 @@ class RemoteTier:
         self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,
         runner: str,
     ) -> DetachedRemoteStep:  # fmt: skip
-        """A step whose caller does not wait (see `eagerflow.runtime.executable.Detach`)."""
+        """A step whose caller does not wait (see `eagerflow.runtime.tiers.Detach`)."""
         return DetachedRemoteStep(self, done, event, runner)
 
 

@@ -19,18 +19,15 @@ Branches and loops are Python's own, with the number of the iteration in a varia
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.op import get_op
 from eagerflow.dims import resolving
 from eagerflow.errors import EagerflowError, relocate
 from eagerflow.graph.ir import Node
-from eagerflow.graph.signatures import is_loop, is_number, kind_of
-from eagerflow.running_node import CODE_FILE
+from eagerflow.graph.signatures import is_number, kind_of
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
@@ -39,8 +36,8 @@ from eagerflow.runtime.generated.instructions import Block, Instruction, Instruc
 from eagerflow.runtime.generated.joint_region_text import JointRegionText
 from eagerflow.runtime.generated.lists_in_place import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.generated.native_region_text import RegionText
+from eagerflow.runtime.generated.program_code import Code
 from eagerflow.runtime.python_control import choose_branch
-from eagerflow.source import variables_of
 from eagerflow.types import LIST, TensorType
 
 if TYPE_CHECKING:
@@ -50,54 +47,6 @@ if TYPE_CHECKING:
     from eagerflow_kernels.native.fusion import NativeRegion
 
 _FENCES: Final = ("fence", "blocks")
-_serial: Final = count(1)
-
-
-@final
-class Code:
-    """A compiled program, as `generate` returns it.
-
-    Attributes:
-        run: the program as a function of the values of its inputs; returns a tuple.
-        text: its source.
-        program: the instructions that it was made of.
-        file: the file name of its code objects.
-        lines: for each line of the text the index of the instruction that it belongs to, or -1.
-        chains: the instructions of each chain, by the last of them.
-        kernels: the kernels of regions, by the names of the functions that call them.
-        quiet: whether it raises no floating-point warning, as it calls only kernels of regions.
-    """
-
-    __slots__ = ("chains", "file", "kernels", "lines", "program", "quiet", "run", "text")
-
-    def __init__(
-        self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
-        names: dict[str, Any], chains: dict[int, tuple[int, ...]],
-        kernels: Mapping[str, NativeRegion], quiet: bool,
-    ) -> None:  # fmt: skip
-        self.program, self.quiet = program, quiet
-        self.chains, self.kernels = chains, kernels
-        self.text = "\n".join(lines)
-        self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
-        self.lines = where
-        module = compile(self.text, self.file, "exec")
-        for inner in module.co_consts:
-            if isinstance(inner, CodeType):
-                names[inner.co_name] = FunctionType(inner, names)
-        self.run: Callable[..., tuple[Any, ...]] = names["run"]
-
-    def loops(self, index: int, frames: Iterable[FrameType]) -> list[tuple[Instruction, Node, int]]:
-        """The loops around an instruction, itself included, innermost first, with the iteration.
-
-        Args:
-            index: of the instruction.
-            frames: of a run of this code at the instruction, the innermost first.
-        """
-        around = [self.program.all[index], *[one for one, _ in self.program.around[index][::-1]]]
-        loops = [(one, one.node) for one in around if one.node and is_loop(one.node.op)]
-        variables = ChainMap(*map(variables_of, frames)) if loops else {}
-        known = [(loop, node, variables.get(f"k{loop.index}")) for loop, node in loops]
-        return [(loop, node, number) for loop, node, number in known if number is not None]
 
 
 def generate(

@@ -14,8 +14,8 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_number
 from eagerflow.graph.text.printer import node_note
 from eagerflow.loop_errors import iteration_note
-from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
+from eagerflow.runtime.generated.program_code import Code
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.source import is_framework_frame
 from eagerflow.types import TensorSpec, TensorType

@@ -21,13 +21,14 @@ from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.resources.mutex import this_thread
 from eagerflow.resources.waiting_operations import slept
 from eagerflow.running_node import RunningNode, codes_by_file
-from eagerflow.runtime.generated.codegen import Code, generate
+from eagerflow.runtime.generated.codegen import generate
 from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.finite_check import FiniteCheck
 from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.generated.observer import Observer, running_node_in
+from eagerflow.runtime.generated.program_code import Code
 from eagerflow.runtime.generated.tier_comparison import TierComparison
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.threads import deadline

@@ -16,8 +16,8 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
 from eagerflow.resources.waiting_operations import slept
 from eagerflow.running_node import RunningNode
-from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instructions, line_of
+from eagerflow.runtime.generated.program_code import Code
 from eagerflow.source import variables_of
 from eagerflow.types import TensorSpec, TensorType
 

@@ -278,7 +278,7 @@ class ScheduledTier:
         self, done: Callable[[Result], object], event: StepEvent | None = None, *,
         number: int = 0, runner: str = "",
     ) -> DetachedStep:  # fmt: skip
-        """A step without a waiting caller (see `eagerflow.runtime.executable.Detach`)."""
+        """A step without a waiting caller (see `eagerflow.runtime.tiers.Detach`)."""
         return DetachedStep(self, done, event, number=number, runner=runner)
 
     def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:

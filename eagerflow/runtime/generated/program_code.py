@@ -1,0 +1,67 @@
+"""The code of a program: its function, its text, and the instruction behind each line."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING, Any, Final, final
+
+from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import is_loop
+from eagerflow.running_node import CODE_FILE
+from eagerflow.runtime.generated.instructions import Instruction, Instructions
+from eagerflow.source import variables_of
+
+if TYPE_CHECKING:
+    from eagerflow_kernels.native.fusion import NativeRegion
+
+_serial: Final = count(1)
+
+
+@final
+class Code:
+    """A program as Python code, as `codegen.py` writes it.
+
+    Attributes:
+        run: the program as a function of the values of its inputs; returns a tuple.
+        text: its source.
+        program: the instructions that it was made of.
+        file: the file name of its code objects.
+        lines: for each line of the text the index of the instruction that it belongs to, or -1.
+        chains: the instructions of each chain, by the last of them.
+        kernels: the kernels of regions, by the names of the functions that call them.
+        quiet: whether it raises no floating-point warning, as it calls only kernels of regions.
+    """
+
+    __slots__ = ("chains", "file", "kernels", "lines", "program", "quiet", "run", "text")
+
+    def __init__(
+        self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
+        names: dict[str, Any], chains: dict[int, tuple[int, ...]],
+        kernels: Mapping[str, NativeRegion], quiet: bool,
+    ) -> None:  # fmt: skip
+        self.program, self.quiet = program, quiet
+        self.chains, self.kernels = chains, kernels
+        self.text = "\n".join(lines)
+        self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
+        self.lines = where
+        module = compile(self.text, self.file, "exec")
+        for inner in module.co_consts:
+            if isinstance(inner, CodeType):
+                names[inner.co_name] = FunctionType(inner, names)
+        self.run: Callable[..., tuple[Any, ...]] = names["run"]
+
+    def loops(self, index: int, frames: Iterable[FrameType]) -> list[tuple[Instruction, Node, int]]:
+        """The loops around an instruction, itself included, innermost first, with the iteration.
+
+        Args:
+            index: of the instruction.
+            frames: of a run of this code at the instruction, the innermost first.
+        """
+        around = [self.program.all[index], *[one for one, _ in self.program.around[index][::-1]]]
+        loops = [(one, one.node) for one in around if one.node and is_loop(one.node.op)]
+        variables = ChainMap(*map(variables_of, frames)) if loops else {}
+        known = [(loop, node, variables.get(f"k{loop.index}")) for loop, node in loops]
+        return [(loop, node, number) for loop, node, number in known if number is not None]
