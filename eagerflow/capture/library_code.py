@@ -31,7 +31,7 @@ EXAMPLES: Final = "eagerflow.demo"
 #: parts of eagerflow with classes whose attributes users set, as in their own classes
 _LIKE_USERS: Final = (
     "eagerflow.nn.layers.", "eagerflow.nn.metrics.", "eagerflow.nn.module.",
-    "eagerflow.optim.", "eagerflow.data.", f"{EXAMPLES}.",
+    "eagerflow.optim.", "eagerflow.data.", "eagerflow.distributions.", f"{EXAMPLES}.",
 )  # fmt: skip
 #: among them, modules with objects that never change
 _FIXED: Final = ("eagerflow.optim.parameters",)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.op import OPS_OF_BYTES, Op
+from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, EagerflowError
 from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 
@@ -32,6 +33,14 @@ def infer(
                 given=describe(op, types, attrs, devices),
                 expected="numbers or bool",
                 hint=OPS_OF_BYTES,
+            )
+    for name, value in attrs.items():
+        if isinstance(value, Tensor):
+            raise DTypeError(
+                f"{op.name}: the attribute {name} is a tensor",
+                given=f"{name}={value.type}",
+                expected="numbers and other values that are the same in each step as attributes",
+                hint=f"make {name} an operand, by position, or take its number: float({name})",
             )
     try:
         return op.infer(*types, **attrs)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import reprlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from eagerflow import plugins
@@ -19,6 +20,7 @@ from eagerflow.core.op_records.registration_checks import (
 )
 from eagerflow.core.stack import stack
 from eagerflow.errors import (
+    DTypeError,
     OpDefinitionError,
     hide_frames,
 )
@@ -452,9 +454,26 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
             if stack.installed:
                 return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
         return stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
+    except AttributeError as error:
+        hide_frames(error)
+        _check_operands(op, inputs)
+        raise
     except BaseException as error:
         hide_frames(error)
         raise
+
+
+def _check_operands(op: Op, inputs: Sequence[Any]) -> None:
+    """Refuse operands that are no tensors: asked once an attribute of tensors was missing."""
+    for i, x in enumerate(inputs):
+        if not hasattr(x, "_lane"):
+            name = op.arguments[i] if i < len(op.arguments) else f"operand {i + 1}"
+            raise DTypeError(
+                f"bind of {op.name}: {name} is no tensor",
+                given=reprlib.repr(x),
+                expected="tensors as operands; numbers may be attributes, by keyword",
+                hint="ef.asarray(x) makes a tensor of a number, a list or an array",
+            ) from None
 
 
 #: `bind` for ops of several outputs: the same function with the type of its result there

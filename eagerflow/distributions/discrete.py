@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.distributions.base import AbstractDistribution, floats, joint_shape, together
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import TensorLike
+
+#: counts of which the probabilities are added up at once
+_AT_ONCE: Final = 64
 
 
 @final
@@ -132,16 +135,21 @@ class Poisson(AbstractDistribution):
         return ef.where(outside, -math.inf, ef.xlogy(x, rate) - rate - ef.lgamma(x + 1))
 
     def entropy(self) -> ef.Tensor:
-        """The entropy, as a sum over the counts that matter, some tens for small rates.
-
-        The number of terms depends on the largest rate, which a traced function does not know.
-        """
+        """The entropy, as a sum over the counts that matter, some tens for small rates."""
         rate = together(self.rate)[0]
-        most = float(ef.stop_gradient(rate).max())
-        count = int(most + 12 * math.sqrt(most) + 25)
-        counts = ef.arange(count, dtype=rate.dtype, device=rate.device)
-        logs = Poisson(ef.expand_dims(rate, -1)).log_prob(counts)
-        return -(ef.exp(logs) * ef.where(ef.isinf(logs), 0, logs)).sum(-1)
+        most = ef.stop_gradient(rate).max()
+        end = most + 12 * ef.sqrt(most) + 25
+        columns = Poisson(ef.expand_dims(rate, -1))
+        offsets = ef.arange(_AT_ONCE, dtype=rate.dtype, device=rate.device)
+
+        def add(first: ef.Tensor, total: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
+            logs = columns.log_prob(first + offsets)
+            terms = ef.exp(logs) * ef.where(ef.isinf(logs), 0, logs)
+            return first + _AT_ONCE, total - terms.sum(-1)
+
+        start = (ef.zeros_like(end), ef.zeros_like(rate))
+        result: ef.Tensor = ef.while_loop(lambda first, _: first < end, add, start)[1]
+        return result
 
     @property
     def mean(self) -> ef.Tensor:

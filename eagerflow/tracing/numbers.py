@@ -298,7 +298,7 @@ class TracedNumber(AbstractNumber):
         """The result of Python with the number itself, or Python's own error."""
         other = b if a is self else a
         what = f"{sign} {other!r}" if type(other) in _KINDS else sign
-        return function(_plain(a, what), _plain(b, what))
+        return function(plain(a, what), plain(b, what))
 
     __add__, __radd__ = _binary("add")
     __sub__, __rsub__ = _binary("sub")
@@ -318,7 +318,7 @@ class TracedNumber(AbstractNumber):
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if modulus is None:
             return self._power(exponent)
-        return pow(self.ask("pow()"), _plain(exponent, "pow()"), _plain(modulus, "pow()"))
+        return pow(self.ask("pow()"), plain(exponent, "pow()"), plain(modulus, "pow()"))
 
     def __divmod__(self, other: Any) -> Any:
         return self._divmod(self, other)
@@ -392,7 +392,8 @@ def _number(x: Any) -> Any:
     return x.number if type(x) is TracedNumber else x
 
 
-def _plain(x: Any, what: str) -> Any:
+def plain(x: Any, what: str) -> Any:
+    """A number itself, static from then on; anything else as it is."""
     return x.ask(what) if type(x) is TracedNumber else x
 
 

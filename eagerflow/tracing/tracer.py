@@ -46,7 +46,14 @@ from eagerflow.tracing.constant_values import Constants
 from eagerflow.tracing.device_errors import with_decisions
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
 from eagerflow.tracing.number_conditions import Decisions
-from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
+from eagerflow.tracing.numbers import (
+    AbstractRoot,
+    NumberRoot,
+    ResultRoot,
+    SizeRoot,
+    TracedNumber,
+    plain,
+)
 from eagerflow.tracing.numpy_functions import op_of_numpy
 from eagerflow.tracing.sizes import Sizes
 from eagerflow.tracing.symbols import (
@@ -338,6 +345,10 @@ class Tracer(AbstractTracer):
         if self.follows_numpy:
             op = op_of_numpy(op, inputs)
         values = [self.value_of(x) for x in inputs]
+        if any(type(x) is TracedNumber for x in attrs.values()):
+            attrs = {
+                k: plain(x, f"its use as the attribute {k} of {op.name}") for k, x in attrs.items()
+            }
         types: Any = [v.type for v in values]
         devices = [x._lane.device for x in inputs]
         if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):

@@ -18,6 +18,7 @@ from eagerflow.core.op import bind, declare, define, get_op
 from eagerflow.core.stack import stack
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
+from tests.messages import says
 
 
 class Log(AbstractInterpreter):
@@ -124,6 +125,41 @@ def test_an_op_of_a_third_party(scratch_op) -> None:
     x = ef.tensor([1.0, 2.0])
     assert bind(scratch_op, x, scale=3).tolist() == [3.0, 6.0]
     assert ef.grad(lambda x: bind(scratch_op, x, scale=3).sum())(x).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("x", [1.5, [1.0, 2.0], np.ones(2), "text"])
+def test_operands_are_tensors(scratch_op, x: Any) -> None:
+    for f in (bind, lambda op, x, scale: ef.trace(lambda: bind(op, x, scale=scale))()):
+        with pytest.raises(errors.DTypeError, check=says("bind of test_scratch: x is no tensor")):
+            f(scratch_op, x, scale=3)
+
+
+def test_numbers_of_a_trace_are_operands_by_asarray(scratch_op) -> None:
+    with pytest.raises(errors.DTypeError, check=says("x is no tensor")):
+        ef.trace(lambda k: bind(scratch_op, k, scale=3))(2.0)
+    f = ef.trace(lambda k: bind(scratch_op, ef.asarray(k), scale=3))
+    assert [f(k).item() for k in (2.0, 3.0)] == [6.0, 9.0]
+
+
+def test_a_number_of_a_trace_is_a_static_attribute(scratch_op) -> None:
+    f = ef.trace(lambda x, k: bind(scratch_op, x, scale=k).sum())
+    grad = ef.trace(lambda x, k: ef.grad(lambda x: bind(scratch_op, x, scale=k).sum())(x))
+    x = ef.tensor([1.0, 2.0])
+    for k in (3.0, 2.0, 3.0):
+        assert f(x, k).item() == 3 * k
+        assert grad(x, k).tolist() == [k, k]
+    assert len(f.traces) == 2
+    assert "its use as the attribute scale of test_scratch" in str(f.explain())
+    assert f.graph(x, 2.0).nodes[0].attrs["scale"] == 2.0
+
+
+def test_a_tensor_is_no_attribute(scratch_op) -> None:
+    k = ef.tensor(2.0)
+    f = lambda k: bind(scratch_op, ef.ones(2), scale=k).sum()
+    for way in (f, ef.trace(f), ef.grad(f), ef.vmap(f, axis_size=2, in_axes=None)):
+        message = says("the attribute scale is a tensor")
+        with pytest.raises(errors.DTypeError, check=message):
+            way(k)
 
 
 def test_a_kernel_registered_anew_is_used_by_the_next_call(scratch_op) -> None:

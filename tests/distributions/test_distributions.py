@@ -135,6 +135,28 @@ def test_numbers_adapt_to_tensors(ours: Any, theirs: Any, x: Any) -> None:
     assert mixed.sample((2,)).device == "async:0"
 
 
+@pytest.mark.parametrize(("ours", "theirs", "x"), _PAIRS, ids=_name)
+def test_a_trace_sees_changed_parameters(ours: Any, theirs: Any, x: Any) -> None:
+    held = type(ours)(**vars(ours))
+    other = type(ours)(**vars(ours))
+    f = ef.trace(lambda x: (held.log_prob(x), held.entropy(), d.kl(held, other)))
+    for scale in (1.0, 1.5):
+        for name, value in vars(ours).items():
+            setattr(held, name, value * scale)
+        for got, want in zip(f(_t(x)), f.fn(_t(x)), strict=True):
+            np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+def test_the_entropy_of_many_counts() -> None:
+    rates = np.array([0.5, 40.0, 300.0])
+    entropy = lambda rate: d.Poisson(rate).entropy()
+    want = scipy.stats.poisson(rates).entropy()
+    for f in (entropy, ef.trace(entropy), ef.vmap(entropy)):
+        np.testing.assert_allclose(f(_t(rates)).numpy(), want, rtol=1e-6)
+    ef.check_grads(entropy, (_t(rates),))
+    ef.check_grads(ef.trace(entropy), (_t(rates),))
+
+
 def test_outside_of_the_support() -> None:
     assert d.Uniform(0.0, 1.0).log_prob(2.0).item() == -np.inf
     assert d.Exponential(1.0).log_prob(-1.0).item() == -np.inf

@@ -131,9 +131,14 @@ def _are_held(tracer: Tracer, holders: Holders) -> bool:
 
 def _texts(kept: Sequence[Value]) -> list[str]:
     """A text for each line whose values are kept: no trace can follow that."""
-    sources = dict.fromkeys(None if v.node is None else v.node.source for v in kept)
-    lines = ["" if source is None else f" made at {source}" for source in sources]
-    return [f"an object keeps a value{line}, and no trace can follow it" for line in lines]
+    lines = dict.fromkeys(_origin(v) for v in kept)
+    return [f"an object keeps {line}, and no trace can follow it" for line in lines]
+
+
+def _origin(value: Value) -> str:
+    if value.node is None:
+        return f"the value of {value.label}" if value.label else "a value"
+    return "a value" if value.node.source is None else f"a value made at {value.node.source}"
 
 
 def _handles_of(symbols: list[Symbol], holders: Holders) -> list[Tensor]:

@@ -433,7 +433,9 @@ class Outside:
                 if not capture.fresh and not frozen:
                     where = f" at {capture.source}" if capture.source is not None else ""
                     self._note(
-                        f"a tensor from outside is frozen: it cannot be watched{where}", self._notes
+                        f"a tensor from outside is frozen: it cannot be watched{where}; pass it as "
+                        "an argument, make it an ef.Variable, or read it in code of your own",
+                        self._notes,
                     )
                 continue
             seen.add(id(origin))
