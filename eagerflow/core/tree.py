@@ -15,12 +15,16 @@ from eagerflow.types import DType, TensorSpec, TensorType
 if TYPE_CHECKING:
     import optree
 
-__all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "register", "show", "unflatten"]
+__all__ = [
+    "TreeDef", "flatten", "leaves", "map", "parts_of", "paths", "register", "show", "unflatten",
+]  # fmt: skip
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE: Final = "eagerflow"
 #: the namespace in which all attributes of dataclasses and of containers are children
 _WHOLE: Final = "eagerflow.whole"
+#: sequences of one meaning, where an element is given
+_SEQUENCES: Final = (list, tuple)
 
 
 #: the dataclasses and containers handled already; the first three are leaves
@@ -277,6 +281,37 @@ def paths(treedef: TreeDef) -> list[str]:
     ["[0]['w']", '[1]']
     """
     return [accessor.codify("") for accessor in treedef.accessors()]
+
+
+def parts_of(treedef: TreeDef, value: Any) -> list[Any]:
+    """The parts of ``value`` at the leaves of a structure; lists and tuples fit each other.
+
+    Args:
+        treedef: the structure.
+        value: a tree whose structure differs from it at most in the kinds of sequences.
+
+    Raises:
+        ValueError: it differs in more than that.
+
+    >>> from eagerflow.core import tree
+    >>> _, treedef = tree.flatten({"x": [1, (2, 3)]})
+    >>> tree.parts_of(treedef, {"x": ("a", ["b", ["c"]])})
+    ['a', 'b', ['c']]
+    """
+    try:
+        return treedef.flatten_up_to(value)
+    except (ValueError, TypeError):
+        return _parts_of(unflatten(treedef, [_Star()] * treedef.num_leaves), value)
+
+
+def _parts_of(form: Any, value: Any) -> list[Any]:
+    if type(form) is _Star:
+        return [value]
+    forms, node = flatten(form, lambda x: x is not form)
+    if type(form) in _SEQUENCES and type(value) in _SEQUENCES:
+        value = type(form)(value)
+    parts = node.flatten_up_to(value)
+    return [leaf for pair in zip(forms, parts, strict=True) for leaf in _parts_of(*pair)]
 
 
 @final

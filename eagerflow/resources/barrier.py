@@ -12,7 +12,7 @@ from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import operation_event
 from eagerflow.resources.containers import DEFAULT
 from eagerflow.resources.queue_kinds import PriorityStore
-from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_state import QueueState, rest_hint
 from eagerflow.resources.requests import check_count
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.source import Source
@@ -155,6 +155,7 @@ class BarrierState:
                     raise self._closed(
                         "take_many: the barrier is closed and has too few elements",
                         f"{wanted} element{'s' * (wanted != 1)}",
+                        None if partial or not there else rest_hint("take_many", wanted),
                     )
         attempt = self.ready.dequeue_many(count, partial)
         attempt.what = "take_many"
@@ -182,8 +183,10 @@ class BarrierState:
                 self._finish()
             self.ready.settle()
 
-    def _closed(self, wrong: str, expected: str | None = None) -> QueueClosedError:
-        error = QueueClosedError(wrong, given=self.state(), expected=expected)
+    def _closed(
+        self, wrong: str, expected: str | None = None, hint: str | None = None
+    ) -> QueueClosedError:
+        error = QueueClosedError(wrong, given=self.state(), expected=expected, hint=hint)
         return self.ready.explained(error)
 
     def end(self, failure: str | None = None, cause: BaseException | None = None) -> None:

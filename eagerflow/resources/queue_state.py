@@ -100,6 +100,7 @@ class _Dequeue(AbstractAttempt):
                     lambda: _closed(
                         f"{what}: the queue is closed and has too few elements", queue,
                         f"{count} element{'s' * (count != 1)}, of which there are {left}",
+                        rest_hint(what, count) if left else None,
                     )
                 )  # fmt: skip
                 return True
@@ -152,8 +153,27 @@ class _Sent:
         self.sent = 0
 
 
-def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> QueueClosedError:
-    return queue.explained(QueueClosedError(wrong, given=queue.state(), expected=expected))
+def rest_hint(what: str, count: int) -> str | None:
+    """The call that takes fewer elements at the end, for an operation that takes ``count``.
+
+    Args:
+        what: the operation.
+        count: the number of elements.
+    """
+    return {
+        "dequeue_many": f"dequeue_up_to({count}) takes what is left",
+        "take_many": f"take_many({count}, allow_small_batch=True) takes what is ready",
+    }.get(what)
+
+
+def _closed(
+    wrong: str, queue: QueueState, expected: str | None = None, hint: str | None = None
+) -> QueueClosedError:
+    if queue.failure is not None:
+        hint = None  # the end is none that a reader should expect
+    return queue.explained(
+        QueueClosedError(wrong, given=queue.state(), expected=expected, hint=hint)
+    )
 
 
 @final

@@ -173,13 +173,13 @@ class Elements:
         ]
 
     def leaves(self, what: str, value: Any) -> list[Any]:
-        """The parts of an element, without conversion.
+        """The parts of an element, without conversion; lists and tuples fit each other.
 
         Raises:
             ShapeError: the structure differs.
         """
         try:
-            return self.treedef.flatten_up_to(value)
+            return tree.parts_of(self.treedef, value)
         except (ValueError, TypeError):
             raise ShapeError(
                 f"{what}: an element has another structure",

@@ -158,8 +158,9 @@ def test_closing_ends_takes_that_ask_for_too_much(call: Call) -> None:
     barrier.close()
     assert early.waits
     fill(barrier, 2, component=1)  # the last component: no more can come after it
-    with pytest.raises(errors.QueueClosedError):
+    with pytest.raises(errors.QueueClosedError) as caught:
         early.result()
+    assert caught.value.hint == "take_many(3, allow_small_batch=True) takes what is ready"
     assert numbers(barrier.take_many(2)[0]) == [1, 2]
 
 
@@ -169,8 +170,9 @@ def test_takes_of_what_will_never_be_there(call: Call) -> None:
     fill(barrier, 1)
     fill(barrier, 2, component=0)
     barrier.close()
-    with pytest.raises(errors.QueueClosedError, match="too few elements"):
+    with pytest.raises(errors.QueueClosedError, match="too few elements") as caught:
         call(lambda: barrier.take_many(3))
+    assert caught.value.hint == "take_many(3, allow_small_batch=True) takes what is ready"
     assert sizes(barrier) == (1, 1)
 
 

@@ -41,12 +41,32 @@ def test_elements_are_trees(call: Call) -> None:
 @row("structure")
 def test_another_structure(call: Call) -> None:
     queue = ef.Queue(5, {"x": ef.zeros(2), "y": ef.tensor(0)})
-    for wrong in ({"x": ef.zeros(2)}, [ef.zeros(2), 0], ef.zeros(2)):
+    for wrong in ({"x": ef.zeros(2)}, [ef.zeros(2), 0], ef.zeros(2), {"x": 0, "z": 0}):
         with pytest.raises(errors.ShapeError, match="another structure"):
             call(lambda wrong=wrong: queue.enqueue(wrong))
     with pytest.raises(errors.ShapeError, match="no parts"):
         ef.Queue(5, ())
     assert numbers(queue.size()) == 0
+
+
+@row("structure")
+def test_lists_and_tuples_fit_each_other(call: Call) -> None:
+    queue = ef.Queue(5, [ef.zeros(2), (ef.tensor(0), {"y": [ef.tensor(0)]})])
+    call(lambda: queue.enqueue((ef.ones(2), [1, {"y": (2,)}])))
+    call(lambda: queue.enqueue_many(((ef.ones((1, 2)), [[3], {"y": [(4,)]}]))))
+    first, (second, third) = one = call(queue.dequeue)
+    assert (type(one), type(one[1]), type(third["y"])) == (list, tuple, list)
+    assert [numbers(first), numbers(second), numbers(third["y"][0])] == [[1.0, 1.0], 1, 2]
+    assert numbers(call(queue.dequeue)[1][1]["y"][0]) == 4
+    for wrong in ((ef.ones(2),), (ef.ones(2), [1, {"y": (2, 3)}]), (ef.ones(2), [1, {"z": (2,)}])):
+        with pytest.raises(errors.ShapeError, match="another structure"):
+            call(lambda wrong=wrong: queue.enqueue(wrong))
+
+
+def test_accumulators_take_either_sequence() -> None:
+    sums = ef.Accumulator([ef.zeros(2), ef.zeros(())])
+    sums.add((ef.ones(2), 2.0), 0)
+    assert type(sums.take(1)) is list
 
 
 @row("dtype")

@@ -197,9 +197,13 @@ def test_what_is_in_can_be_taken(call: Call) -> None:
     queue = queue_of(1, 2)
     call(queue.close)
     assert numbers(call(queue.dequeue)) == 1
+    with pytest.raises(errors.QueueClosedError, match="has too few elements") as caught:
+        call(lambda: queue.dequeue_many(3))
+    assert caught.value.hint == "dequeue_up_to(3) takes what is left"
     assert numbers(call(lambda: queue.dequeue_many(1))) == [2]
-    with pytest.raises(errors.QueueClosedError, match="has too few elements"):
+    with pytest.raises(errors.QueueClosedError, match="has too few elements") as caught:
         call(queue.dequeue)
+    assert caught.value.hint is None
 
 
 @row("close-while-dequeue-waits")
