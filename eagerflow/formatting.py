@@ -88,6 +88,20 @@ def seconds_text(seconds: float, *, precise: bool = False) -> str:
     return f"{_places(seconds, precise)} s"
 
 
+def bytes_text(count: int) -> str:
+    """A number of bytes with its unit, to three significant digits.
+
+    >>> from eagerflow.formatting import bytes_text
+    >>> bytes_text(999), bytes_text(2_500_000)
+    ('999 B', '2.50 MB')
+    """
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= size:
+            number = count / size
+            return f"{number:.{2 if number < 10 else 1 if number < 100 else 0}f} {unit}"
+    return f"{count} B"
+
+
 def _places(number: float, precise: bool) -> str:
     if precise and number < 999.5:
         return f"{number:.3g}"

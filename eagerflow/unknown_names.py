@@ -34,7 +34,7 @@ def find_hint(owner: str, name: str) -> str | None:
 
     Args:
         owner: the name of the module or the class; ``"axis"`` for functions that are given a value
-            in the place of an axis.
+            in the place of an axis; ``"explain"`` for that method.
         name: the name that it lacks, or of the function.
     """
     return _find(owner, name)

@@ -9,6 +9,7 @@ note that is added to the error later: where it passes a frame of eagerflow, or 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from opcode import opmap
@@ -136,6 +137,8 @@ def add_remedies_where_shown(hide: _Hide) -> None:
     _hide = hide
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _show_of_thread
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None and shell.custom_exceptions == ():
         shell.set_custom_exc(_KINDS, _show_in_ipython)
@@ -145,6 +148,17 @@ def _show(kind: type[BaseException], error: BaseException, trace: TracebackType 
     _add_all(error)
     with _hide(error):
         sys.__excepthook__(kind, error, error.__traceback__)
+
+
+def _show_of_thread(args: threading.ExceptHookArgs, /) -> None:
+    error = args.exc_value
+    if error is None:
+        threading.__excepthook__(args)
+        return
+    _add_all(error)
+    with _hide(error):
+        shown = (args.exc_type, error, error.__traceback__, args.thread)
+        threading.__excepthook__(threading.ExceptHookArgs(shown))
 
 
 def _show_in_ipython(

@@ -287,3 +287,18 @@ def test_plain_ops_call_no_monitor_and_capture_no_line(monkeypatch: pytest.Monke
     x = ef.ones((3, 3))
     assert (ef.exp(x) @ x + 1.0).shape == (3, 3)
     assert ef.grad(lambda y: (y * y).sum())(x).shape == (3, 3)
+
+
+def test_the_text_of_an_event_is_short() -> None:
+    with ef.profile() as profile:
+        ef.ones(3)
+    (event,) = profile.events
+    event.stop = event.start + 0.0000123
+    line = event.source.line
+    assert repr(event) == (
+        f"OpEvent('full', 12.3 us, device='cpu:0', source='{__file__}:{line}', nbytes=12, "
+        "detail='f32[3]@cpu:0')"
+    )
+    assert repr(events.WaitEvent(name="q", operation="dequeue")).endswith(
+        "unfinished, operation='dequeue')"
+    )

@@ -303,3 +303,39 @@ def test_code_without_a_file_is_told_apart_by_its_module() -> None:
     for _ in range(2):
         assert is_framework_frame(ours["frame"]())
         assert not is_framework_frame(mine["frame"]())
+
+
+_THREAD = """
+    import threading
+    import eagerflow as ef
+    {before}
+    def f(x):
+        return {result}
+
+    thread = threading.Thread(target=f, args=(ef.ones(4),), name="feeder")
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("result", ["x.reshape((3, -1))", "ef.sum(x, dim=0)"])
+def test_a_thread_shows_no_frames_of_eager_ops(result: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    for before in ("", "ef.traceback('full')"):
+        script.write_text(textwrap.dedent(_THREAD.format(before=before, result=result)))
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("  File")]
+        assert all(f'"{script}"' in line for line in lines) != bool(before), done.stderr
+        assert "Exception in thread feeder" in done.stderr
+        assert lines[-1].endswith("in f") or before
+        assert "axis= instead" in done.stderr or "do not fill the shape" in done.stderr
+
+
+def test_a_hook_for_threads_that_others_have_set_stays() -> None:
+    program = """
+        import threading
+        threading.excepthook = hook = lambda args: None
+        import eagerflow
+        assert threading.excepthook is hook
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)

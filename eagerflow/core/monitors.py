@@ -1,15 +1,15 @@
 """Monitors: interpreters that see each op where it is executed, below tapes and traces.
 
-Monitors that settings ask for are installed for the whole process as soon as any thread wants them,
-and act in the threads whose settings ask for them.
+They are installed for the whole process as soon as any thread wants them. Those that settings ask
+for act in the threads with these settings; timing, which profiles ask for, acts in all.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, Final, final
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from eagerflow import events, settings
 from eagerflow.core.infer import describe, infer_specs
-from eagerflow.core.interpreter import AbstractInterpreter, monitored, set_process_monitors
+from eagerflow.core.interpreter import AbstractInterpreter, set_process_monitors
 from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
@@ -188,15 +188,6 @@ def _show(types: Sequence[TensorSpec]) -> str:
     return ", ".join(map(str, types))
 
 
-def _install(old: Settings, new: Settings) -> None:
-    if (old.check_nan, old.verify) != (new.check_nan, new.verify):
-        wanted: list[AbstractInterpreter] = [CheckNan()] if new.check_nan else []
-        set_process_monitors([*wanted, Verify()] if new.verify else wanted)
-
-
-settings.on_change(_install)
-
-
 @final
 class Timing(AbstractInterpreter):
     """The monitor that emits an event for each op (`eagerflow.events.OpEvent`)."""
@@ -222,18 +213,53 @@ class Timing(AbstractInterpreter):
         return result
 
 
-_timed: Final[ContextVar[bool]] = ContextVar("timed", default=False)
+@final
+class _Wanted:
+    """The monitors of the process: those of settings, and one that times ops while any block wants.
+
+    Attributes:
+        timed: the blocks of `timed` that are open.
+    """
+
+    def __init__(self) -> None:
+        self.timed = set[object]()
+        self._checks: tuple[type[CheckNan] | type[Verify], ...] = ()
+        self._lock = threading.Lock()
+
+    def set_checks(self, old: Settings, new: Settings) -> None:
+        """Follow a change of settings."""
+        if (old.check_nan, old.verify) != (new.check_nan, new.verify):
+            with self._lock:
+                self._checks = (CheckNan,) * new.check_nan + (Verify,) * new.verify
+                self._install()
+
+    def begin(self, block: object) -> None:
+        """Time ops until the end of a block."""
+        with self._lock:
+            self.timed.add(block)
+            self._install()
+
+    def end(self, block: object) -> None:
+        """End a block; called also if Ctrl-C may have ended the call of `begin`."""
+        with self._lock:
+            self.timed.discard(block)
+            self._install()
+
+    def _install(self) -> None:
+        timing: list[AbstractInterpreter] = [Timing()] if self.timed else []
+        set_process_monitors([*timing, *[check() for check in self._checks]])
+
+
+_wanted: Final = _Wanted()
+settings.on_change(_wanted.set_checks)
 
 
 @contextmanager
 def timed() -> Iterator[None]:
-    """Emit an event for each op of this thread within the block; nested blocks add none."""
-    if _timed.get():
-        yield
-        return
-    token = _timed.set(True)
+    """Emit an event for each op of any thread within the block; nested blocks add none."""
+    block = object()
     try:
-        with monitored(Timing()):
-            yield
+        _wanted.begin(block)
+        yield
     finally:
-        _timed.reset(token)
+        _wanted.end(block)

@@ -13,7 +13,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from eagerflow.events.step_context import step_of
-from eagerflow.source import Source
+from eagerflow.formatting import seconds_text
+from eagerflow.source import Source, cell_name
 
 if TYPE_CHECKING:
     from eagerflow.events.instruments import Instrument
@@ -89,8 +90,17 @@ class AbstractEvent:
         return self.frames[-1][1] if self.frames else None
 
     def __repr__(self) -> str:  # one for all kinds: to compile 14 took a tenth of an import
-        shown = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr]
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_SHOWN}
+        shown = [repr(given.pop("name")), seconds_text(self.seconds, precise=True)]
+        shown += ["unfinished"] * (self.stop is None)
+        if self.source is not None:
+            given["source"] = f"{cell_name(self.source.file)}:{self.source.line}"
+        shown += [f"{name}={value!r}" for name, value in given.items() if value]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+#: fields that the text of an event leaves out, as it leaves out those without a value
+_NOT_SHOWN: Final = frozenset({"start", "stop", "thread", "caller", "_told"})
 
 
 #: a step in brief: the number of its executable, times of beginning and end, its thread (0 for

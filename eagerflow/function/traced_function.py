@@ -42,6 +42,7 @@ from eagerflow.profiling import NodeStatistics
 from eagerflow.runtime.background_compilation import Mode
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
+from eagerflow.unknown_names import find_hint
 
 if TYPE_CHECKING:
     from eagerflow.placement.automatic.cost_model import CostTable
@@ -235,7 +236,11 @@ class TracedFunction(Generic[_P, _R_co]):
             return cost_table(self.name, entry.rules, entry.optimised)
         if what != "traces":
             expected = "'traces', 'placement' or 'costs'"
-            raise TraceError(f"explain: there is no {what!r} to explain", expected=expected)
+            raise TraceError(
+                f"explain: there is no {what!r} to explain",
+                expected=expected,
+                hint=find_hint("explain", what) if isinstance(what, str) else None,
+            )
         tier = "interpreter"
         for entry in self._lookup.cache.entries():
             entry.record.compiled = entry.compiled()

@@ -47,6 +47,7 @@ from eagerflow.hardware import Device
 from eagerflow.hardware.device_names import DeviceName
 from eagerflow.source import Source
 from eagerflow.types import text_of
+from eagerflow.unknown_names import hint_at
 
 
 def _above(module: str, function: str) -> Callable[..., Any]:
@@ -431,3 +432,6 @@ class Graph:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return dict(_above("..pictures.svg", "mimebundle")(self))
+
+
+hint_at(Graph, ["memory"])

@@ -11,6 +11,8 @@ from eagerflow.hints.attribute_names import (
     ACCUMULATORS,
     ALSO_FUNCTIONS,
     ARRAYS,
+    EXPLAINED,
+    GRAPHS,
     PROFILES,
     QUEUES,
 )
@@ -67,11 +69,14 @@ ATTRIBUTES: Final = {
     "Dataset": DATASETS,
     "DatasetIterator": ITERATORS,
     "Generator": GENERATORS,
+    "Graph": GRAPHS,
     "LBFGS": LBFGS,
     "Module": MODULES,
     "Profile": PROFILES,
     "Queue": QUEUES,
 }
+#: by what takes the name, which is the value of an argument, or that of the function
+_VALUES: Final = {"axis": AXES, "explain": EXPLAINED}
 
 
 def find(owner: str, name: str) -> str | None:
@@ -79,13 +84,13 @@ def find(owner: str, name: str) -> str | None:
 
     Args:
         owner: the name of the module or the class; ``"axis"`` for functions that are given a value
-            in the place of an axis.
+            in the place of an axis; ``"explain"`` for that method.
         name: the name that it lacks, or of the function.
     """
     if owner in ATTRIBUTES:
         return ATTRIBUTES[owner].get(name)
-    if owner == "axis":
-        return AXES.get(name)
+    if owner in _VALUES:
+        return _VALUES[owner].get(name)
     table = SETTINGS if owner == "eagerflow.config" else MODULE_NAMES.get(owner, {})
     if name in table:
         return table[name]

@@ -1,4 +1,4 @@
-"""Hints for attributes of arrays, queues, profiles and accumulators in other frameworks.
+"""Hints for attributes of arrays, queues, profiles, graphs and accumulators of other frameworks.
 
 Each name is also listed where its class calls `hint_at`, mostly in `_HINTED`, so that importing
 loads no hints; a test compares the two. Functions: `hints/function_names.py`.
@@ -120,8 +120,13 @@ QUEUES: Final = by_name(
     }
 )
 
+MEMORY: Final = "ef.memory(device).in_use is what is taken now"
 #: of profiles
 PROFILES: Final = {
+    **dict.fromkeys(
+        ["memory", "peak_memory"],
+        f"print(profile) ends with the memory of the process; {MEMORY}, of a GPU, too",
+    ),
     **dict.fromkeys(
         ["key_averages", "print_stats"],
         "print(profile) shows ops and lines; profile.table() and profile.lines() have the rows",
@@ -131,6 +136,13 @@ PROFILES: Final = {
         ["start", "step", "stop"], "with ef.profile() as profile: ... measures its block"
     ),
 }
+
+#: what `explain` does not take
+EXPLAINED: Final = {
+    "memory": f"f.explain('costs') has the bytes that each node reads and writes; {MEMORY}",
+}
+#: of graphs
+GRAPHS: Final = EXPLAINED
 
 #: of accumulators
 ACCUMULATORS: Final = {

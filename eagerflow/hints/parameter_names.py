@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.attribute_names import ASKED
+from eagerflow.hints.attribute_names import ASKED, MEMORY
 from eagerflow.hints.function_names import by_name
 
 #: hint for updates in place
@@ -82,6 +82,11 @@ NAMES: Final = _by_other_name()
 NOT_HERE: Final = by_name(
     {
         ASKED: "requires_grad",
+        f"leave it out: a printed profile tells of the memory of the process; {MEMORY}": (
+            "memory profile_memory"
+        ),
+        "leave it out: a profile is of all devices, and its events have types, as detail, and "
+        "lines, as source": "activities record_shapes with_stack",
         VALUES: "inplace out",
         "with like=, tensors go to the devices of that tree; without, to the current device: "
         "with ef.device('cpu:0'): tree = ef.checkpoint.load(path)": "map_location",

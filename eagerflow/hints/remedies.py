@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from eagerflow.hints import foreign_operands, missing_attributes, missing_imports, refused_calls
+from eagerflow.hints import (
+    foreign_operands,
+    missing_attributes,
+    missing_imports,
+    refused_calls,
+    uncalled_methods,
+)
 
 
 def remedy(error: TypeError | AttributeError | ImportError) -> str | None:
@@ -22,4 +28,5 @@ def remedy(error: TypeError | AttributeError | ImportError) -> str | None:
         return missing_imports.remedy(error)
     if isinstance(error, AttributeError):
         return missing_attributes.remedy(error)
-    return refused_calls.remedy(error) or foreign_operands.remedy(error)
+    finders = (refused_calls, foreign_operands, uncalled_methods)
+    return next(filter(None, (finder.remedy(error) for finder in finders)), None)

@@ -49,6 +49,8 @@ PROGRAMS: Final = {
             "ef.argmin(ef.where(ef.isnan(x), ef.inf, x))": "nanargmin",
             "ef.devices() lists devices; ops run on one in `with ef.device('gpu:0'):`": "cuda",
             "isinstance(x, ef.Tensor)": "is_tensor isscalar",
+            "ef.memory('gpu:0').in_use; a peak is not recorded":
+                "max_memory_allocated memory_allocated memory_stats memory_summary",
             "ef.Tensor is the class; ef.asarray(x) makes one": "ndarray recarray",
             "ef.round(x)": "rint",
             "ef.moveaxis(x, source, destination)": "movedim rollaxis",

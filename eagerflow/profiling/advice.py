@@ -18,31 +18,61 @@ if TYPE_CHECKING:
 #: number of threads is of interest
 _SHARE: Final = 0.2
 _SMALL: Final = 2e-3
+#: calls from which a median says something, and the share of all ops from which the time beyond
+#: medians is told of
+_CALLS: Final = 3
+_MORE: Final = 0.25
 
 
 def advice(rows: Sequence[OpStatistics]) -> list[str]:
-    """The lines of advice.
-
-    Small products on several threads are slow where other programs run: the threads of the linear
-    algebra library wait for each other, and each may have to wait for a processor first.
+    """The lines of advice, on a machine where more programs run than it has processors.
 
     Args:
         rows: of the ops.
     """
     cores, load = _cores(), _load()
-    if settings.current().threads is not None or cores < 2 or load <= cores:
+    if load <= cores:
         return []
+    busy = f"hint: this machine is busy (load {load:.0f} on {cores} processors)"
+    hints = []
+    if _are_interrupted(rows):
+        hints.append(
+            f"{busy}, and totals include the time in which other programs ran: medians hardly do"
+        )
+    if cores > 1 and settings.current().threads is None and _share_products(rows):
+        hints.append(
+            f"{busy}, and threads that share small products wait for each other: try "
+            "ef.config(threads=1)"
+        )
+    return hints
+
+
+def _are_interrupted(rows: Sequence[OpStatistics]) -> bool:
+    """Whether single calls took much of the time: more than all calls together by their median.
+
+    Calls of one op may also differ by their sizes, so this is asked on a busy machine alone. The
+    time of operations on queues is that of their waits.
+    """
+    busy = [row for row in rows if not _waits(row)]
+    more = [row.total - row.calls * row.median for row in busy if row.calls >= _CALLS]
+    return sum(more) > _MORE * sum(row.total for row in busy) > 0.0
+
+
+def _waits(row: OpStatistics) -> bool:
+    op = find_op(row.name)
+    return op is not None and op.effect == "blocks"
+
+
+def _share_products(rows: Sequence[OpStatistics]) -> bool:
+    """Whether small products take much of the time.
+
+    Small products on several threads are slow where other programs run: the threads of the linear
+    algebra library wait for each other, and each may have to wait for a processor first.
+    """
     products = [row for row in rows if _is_product(row)]
-    calls = sum(row.calls for row in products)
     if sum(row.share for row in products) < _SHARE:
-        return []
-    mean = sum(row.total for row in products) / calls
-    if mean > _SMALL:
-        return []
-    return [
-        f"hint: this machine is busy (load {load:.0f} on {cores} processors), and threads that "
-        "share small products wait for each other: try ef.config(threads=1)"
-    ]
+        return False
+    return sum(row.total for row in products) <= _SMALL * sum(row.calls for row in products)
 
 
 def _is_product(row: OpStatistics) -> bool:

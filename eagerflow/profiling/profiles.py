@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,22 +15,18 @@ from typing import Any, Final, final
 from eagerflow import events
 from eagerflow.atomic_files import replaced
 from eagerflow.core.monitors import timed
-from eagerflow.events import (
-    KINDS,
-    AbstractEvent,
-    NodeEvent,
-    OpEvent,
-    RegionEvent,
-    RetraceEvent,
-    StepEvent,
-    TransferEvent,
-)
-from eagerflow.formatting import escape, table_html, table_lines
-from eagerflow.profiling.advice import advice
+from eagerflow.events import KINDS, AbstractEvent, NodeEvent, OpEvent, WaitEvent
 from eagerflow.profiling.chrome_trace import to_chrome
 from eagerflow.profiling.line_statistics import LineStatistics, line_statistics
 from eagerflow.profiling.node_statistics import median
-from eagerflow.source import cell_name
+from eagerflow.profiling.process_memory import ProcessMemory, in_words, process_memory
+from eagerflow.profiling.profile_text import to_html, to_text
+from eagerflow.profiling.queue_statistics import QueueStatistics, Wait, queue_statistics
+from eagerflow.profiling.thread_statistics import (
+    ThreadNames,
+    ThreadStatistics,
+    thread_statistics,
+)
 from eagerflow.unknown_names import hint_at
 
 
@@ -61,80 +56,90 @@ class OpStatistics:
     nbytes: int
 
 
-#: kinds recorded only for the thread that asked for the work
-_OF_THREADS: Final = (OpEvent, NodeEvent, StepEvent, RegionEvent, TransferEvent, RetraceEvent)
-_HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
-_LEFT: Final = 2  # columns of texts
-_LINE_HEADINGS: Final = ("line", "code", "calls", "total", "of all")
-#: lines that are printed, and the characters of their places and code: a row fits a terminal of
-#: 100 columns
-_LINES: Final = 10
-_PLACE: Final = 28
-_CODE: Final = 42
-
-
 @final
 class Profile:
     """The events within a block; made by `profile`.
 
-    It prints as two tables, of ops and of lines, in a notebook too.
+    It prints as tables of ops and lines, of threads if several ran ops, and of queues, in a
+    notebook too.
 
     Attributes:
         events: all events, in the order of their ends.
         seconds: duration of the block, until now if it still runs.
+        thread: the name of the thread of the block.
     """
 
-    __slots__ = ("__weakref__", "_before", "_depth", "_events", "_exits", "_open", "_start",
-                 "_thread", "_unfinished")  # fmt: skip
+    __slots__ = ("__weakref__", "_before", "_cut", "_depth", "_earlier", "_end", "_events",
+                 "_exits", "_memory", "_names", "_open", "_start", "_thread", "_unfinished",
+                 "thread")  # fmt: skip
     kinds: Final = KINDS
 
     def __init__(self) -> None:
-        self._events: list[AbstractEvent] = []
-        self._open: dict[int, AbstractEvent] = {}  # events that have begun, by identity
+        self._events: list[tuple[AbstractEvent, str]] = []  # each with the name of its thread
+        self._open: dict[int, tuple[AbstractEvent, str]] = {}  # that have begun, by identity
         self._unfinished: list[AbstractEvent] = []  # events still open when their block ended
+        self._earlier: list[tuple[WaitEvent, str]] = []  # waits older than the open block
+        self._cut: list[Wait] = []  # waits cut by the ends of blocks
+        self._names = ThreadNames()
         self._thread = 0
+        self.thread = ""
         self._depth = 0
-        self._start = 0.0
+        self._start = self._end = 0.0  # of the last block
         self._before = 0.0  # seconds of the blocks that ended
+        self._memory: list[ProcessMemory | None] = []  # at the first begin and the last end
         self._exits = ExitStack()
 
     def __enter__(self) -> Profile:
         self._depth += 1
         if self._depth == 1:
-            self._thread = threading.get_ident()
+            current = threading.current_thread()
+            self._thread, self.thread = threading.get_ident(), current.name
+            self._memory = [*self._memory[:1]] or [process_memory()]
             events.add_instrument(self)
             self._exits.callback(events.remove_instrument, self)
             self._exits.enter_context(timed())
+            open_waits = [wait for wait in events.open_waits() if id(wait) not in self._open]
             self._start = perf_counter()
+            self._earlier = [(wait, self._names.of(wait)) for wait in open_waits]
         return self
 
     def __exit__(self, *raised: object) -> None:
         self._depth -= 1
         if self._depth == 0:
-            self._before += perf_counter() - self._start
+            self._end = perf_counter()
+            self._before += self._end - self._start
             self._exits.close()
-            self._unfinished += map(copy, list(self._open.values()))  # as they are now
+            self._cut += self._cut_waits(self._end)
+            self._unfinished += [copy(event) for event, _ in [*self._open.values()]]  # as now
             self._open.clear()
+            self._earlier.clear()
+            self._memory.append(process_memory())
 
     def begin(self, event: AbstractEvent, /) -> None:
         """Keep an event that has begun, so that a trace shows waits that have not ended."""
-        if self._is_of_interest(event):
-            self._open[id(event)] = event
+        self._open[id(event)] = event, self._names.of(event)
 
     def end(self, event: AbstractEvent, /) -> None:
-        """Keep an event; ops and steps that other threads asked for are left out."""
-        self._open.pop(id(event), None)
-        if self._is_of_interest(event):
-            self._events.append(event)
+        """Keep an event."""
+        _, name = self._open.pop(id(event), (event, ""))
+        self._events.append((event, name or self._names.of(event)))
 
-    def _is_of_interest(self, event: AbstractEvent) -> bool:
-        mine = event.runner or (event.caller or event.thread) == self._thread
-        return bool(mine) or not isinstance(event, _OF_THREADS)
+    def _cut_waits(self, end: float) -> list[Wait]:
+        """The waits that began before the block, or go on at ``end``, as far as they are in it."""
+        waits = [
+            (event, name) for event, name in [*self._open.values()] if isinstance(event, WaitEvent)
+        ]
+        cut = []
+        for event, name in (*self._earlier, *waits):
+            stop = end if event.stop is None else min(end, event.stop)
+            seconds = stop - max(self._start, event.start)
+            cut.append(Wait(event, name, max(seconds, 0.0)))
+        return cut
 
     @property
     def events(self) -> Sequence[AbstractEvent]:
         """All events, in the order of their ends."""
-        return tuple(self._events)
+        return tuple([event for event, _ in self._events])
 
     @property
     def seconds(self) -> float:
@@ -150,7 +155,7 @@ class Profile:
         [(1, 36)]
         """
         groups: defaultdict[tuple[str, str], list[OpEvent | NodeEvent]] = defaultdict(list)
-        for event in self._ops():
+        for event, _ in self._ops():
             groups[event.name, event.device].append(event)
         whole = sum(e.seconds for group in groups.values() for e in group)
         rows = [_statistics(group, whole) for group in groups.values()]
@@ -164,7 +169,49 @@ class Profile:
         >>> [(row.calls, row.text) for row in p.lines()]
         [(3, 'x = ef.ones((3, 3)) @ ef.ones((3, 3))')]
         """
-        return line_statistics(self._ops(), self.seconds)
+        return line_statistics([event for event, _ in self._ops()], self.seconds)
+
+    def threads(self) -> list[ThreadStatistics]:
+        """The rows of the threads and runners that ran ops, by decreasing total time.
+
+        >>> import threading
+        >>> def feed():
+        ...     return ef.ones(3)
+        >>> with ef.profile() as p:
+        ...     thread = threading.Thread(target=feed, name="feeder")
+        ...     thread.start()
+        ...     thread.join()
+        >>> [(row.name, row.calls) for row in p.threads()]
+        [('feeder', 1)]
+        """
+        return thread_statistics(self._ops(), self.seconds)
+
+    def queues(self) -> list[QueueStatistics]:
+        """The rows of queues and the like: one for each operation of each thread or runner.
+
+        >>> letters = ef.Queue(3, ef.tensor(0), name="letters")
+        >>> with ef.profile() as p:
+        ...     letters.enqueue_many([1, 2])
+        >>> [(row.name, row.operation, row.calls, row.waits) for row in p.queues()]
+        [('letters', 'enqueue_many', 1, 0)]
+        """
+        end = perf_counter() if self._depth else self._end
+        cut = [*self._cut, *(self._cut_waits(end) if self._depth else ())]
+        return queue_statistics(tuple(self._events), cut, end, self.seconds)
+
+    def seconds_outside(self) -> float:
+        """The time that the thread of the block has spent outside of ops."""
+        own = sum(e.seconds for e, _ in self._ops() if self._is_own(e))
+        return self.seconds - own
+
+    def _is_own(self, event: AbstractEvent) -> bool:
+        return not event.runner and (event.caller or event.thread) == self._thread
+
+    def memory_in_words(self) -> str | None:
+        """The memory of the process at the end of the block, and its change, if they are known."""
+        if not self._memory:
+            return None
+        return in_words(self._memory[0], process_memory() if self._depth else self._memory[-1])
 
     def save(self, path: Any) -> None:
         """Write a trace for Perfetto (https://ui.perfetto.dev) and Chrome, with scopes as bars.
@@ -185,55 +232,22 @@ class Profile:
         ['zeros', 'exp']
         """
         data = json.dumps(
-            to_chrome([*self._events, *self._unfinished, *self._open.values()])
+            to_chrome([*self.events, *self._unfinished, *[e for e, _ in self._open.values()]])
         ).encode()
         with replaced("Profile.save", path, len(data)) as write:
             write(data)
 
     def __str__(self) -> str:
-        lines = table_lines([_HEADINGS, *map(_cells, self.table())], _LEFT)
-        rows = self._line_rows()
-        if rows:
-            lines += ["", *table_lines([_LINE_HEADINGS, *rows], _LEFT)]
-        hints = advice(self.table())
-        lines += ["", *hints] if hints else []
-        return "\n".join([self._summary(), *lines])
+        return to_text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        html = table_html([self._summary()], _HEADINGS, map(_cells, self.table()), _LEFT)
-        rows = self._line_rows()
-        html += table_html([], _LINE_HEADINGS, rows, _LEFT) if rows else ""
-        return html + "".join(f"<p>{escape(hint)}</p>" for hint in advice(self.table()))
+        return to_html(self)
 
-    def _line_rows(self) -> list[tuple[str, ...]]:
-        """The cells of the slowest lines, and of the time outside of ops; none without lines."""
-        rows, whole = self.lines(), self.seconds
-        if not rows:
-            return []
-        cells: list[tuple[str, ...]] = [
-            (_end_of(f"{os.path.basename(cell_name(row.file))}:{row.line}", _PLACE),
-             _begin_of(row.text, _CODE), *_figures(row.calls, row.total, row.share))
-            for row in rows[:_LINES]
-        ]  # fmt: skip
-        rest = rows[_LINES:]
-        if rest:
-            calls, total = sum(row.calls for row in rest), sum(row.total for row in rest)
-            cells.append((f"{len(rest)} more lines", "", *_figures(calls, total, total / whole)))
-        outside = whole - sum(e.seconds for e in self._ops())
-        if outside > 0.0:
-            cells.append(("outside of ops", "", "", _time(outside), f"{outside / whole:.1%}"))
-        return cells
-
-    def _ops(self) -> list[OpEvent | NodeEvent]:
-        """The events of single ops, eager or as nodes of a graph."""
-        return [e for e in tuple(self._events) if isinstance(e, OpEvent | NodeEvent)]
-
-    def _summary(self) -> str:
-        ops = self._ops()
-        inside = sum(e.seconds for e in ops)
-        return f"{len(ops)} ops in {_time(inside)}, of {_time(self.seconds)}"
+    def _ops(self) -> list[tuple[OpEvent | NodeEvent, str]]:
+        """The events of single ops, eager or as nodes of a graph, each with its thread."""
+        return [(e, name) for e, name in [*self._events] if isinstance(e, OpEvent | NodeEvent)]
 
 
 def _statistics(group: Sequence[OpEvent | NodeEvent], whole: float) -> OpStatistics:
@@ -251,59 +265,19 @@ def _statistics(group: Sequence[OpEvent | NodeEvent], whole: float) -> OpStatist
     )
 
 
-def _cells(row: OpStatistics) -> tuple[str, ...]:
-    return (
-        row.name,
-        row.device,
-        str(row.calls),
-        _time(row.total),
-        _time(row.mean),
-        _time(row.median),
-        f"{row.share:.1%}",
-        _bytes(row.nbytes),
-    )
-
-
-def _figures(calls: int, total: float, share: float) -> tuple[str, str, str]:
-    return str(calls), _time(total), f"{share:.1%}"
-
-
-def _begin_of(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def _end_of(text: str, most: int) -> str:
-    return text if len(text) <= most else f"...{text[3 - most :]}"
-
-
-def _digits(value: float) -> str:
-    """A number with three digits, without an exponent."""
-    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
-
-
-def _time(seconds: float) -> str:
-    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1.0:
-            return f"{_digits(seconds * factor)} {unit}"
-    return f"{_digits(seconds * 1e9)} ns"
-
-
-def _bytes(count: int) -> str:
-    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= size:
-            return f"{_digits(count / size)} {unit}"
-    return f"{count} B"
-
-
 #: names of other frameworks, whose replacements are in `hints/attribute_names.py`
-hint_at(Profile, ["export_chrome_trace", "key_averages", "print_stats", "start", "step", "stop"])
+_HINTED: Final = """
+    export_chrome_trace key_averages memory peak_memory print_stats start step stop
+"""
+hint_at(Profile, _HINTED.split())
 
 
 def profile() -> Profile:
-    """Record the ops that this thread runs within a ``with`` block, with their times.
+    """Record the ops that run within a ``with`` block, with their times.
 
-    Graphs that runners (`eagerflow.spawn`) run at the same time are recorded as well, whichever
-    thread spawned the runners: their events have the name of the runner.
+    These are the ops of all threads, of runners (`eagerflow.spawn`) and of pipelines, too: the rows
+    of `Profile.threads` tell them apart. An op that is timed takes some microseconds more, in every
+    thread, as long as the block lasts.
 
     >>> with ef.profile() as p:
     ...     x = ef.exp(ef.zeros(3))

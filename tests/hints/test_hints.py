@@ -16,7 +16,7 @@ from eagerflow import unknown_names
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import SettingError, TensorValueError, UnknownNameError
 from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
-from eagerflow.hints.attribute_names import ACCUMULATORS, ARRAYS, PROFILES, QUEUES
+from eagerflow.hints.attribute_names import ACCUMULATORS, ARRAYS, GRAPHS, PROFILES, QUEUES
 from eagerflow.hints.data import DATASETS, ITERATORS
 from eagerflow.hints.function_names import GENERATORS, SPELLINGS
 from eagerflow.hints.nn import DRAWS, MODULES
@@ -35,6 +35,7 @@ def _objects() -> dict[str, tuple[Any, Any]]:
         "LBFGS": (ef.optim.LBFGS([variable]), LBFGS),
         "StepSchedule": (ef.optim.StepSchedule(0.1, step_size=30), SCHEDULES),
         "Generator": (ef.random.Generator(0), GENERATORS),
+        "Graph": (ef.Graph(), GRAPHS),
         "Profile": (ef.profile(), PROFILES),
         "Dataset": (ef.data.Dataset.from_tensors(ef.arange(3)), DATASETS),
         "DatasetIterator": (iter(ef.data.Dataset.from_tensors(ef.arange(3))), ITERATORS),
@@ -57,7 +58,7 @@ def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) ->
     [AbstractArray, ef.distributions.AbstractDistribution, ef.optim.AbstractOptimiser,
      ef.optim.AbstractSchedule, ef.Accumulator, ef.data.Dataset,
      type(iter(ef.data.Dataset.from_tensors(ef.arange(3)))), ef.optim.LBFGS, ef.nn.Module,
-     ef.Queue, ef.random.Generator, type(ef.profile())],
+     ef.Graph, ef.Queue, ef.random.Generator, type(ef.profile())],
 )  # fmt: skip
 def test_each_name_of_a_table_is_listed_by_its_class(owner: type) -> None:
     absent = {n for n, v in vars(owner).items() if isinstance(v, unknown_names.AbstractAbsent)}

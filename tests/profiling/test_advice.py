@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.profiling import advice
+from eagerflow.profiling import OpStatistics, advice
 
 SMALL = ef.ones((32, 64)), ef.ones((64, 64))
 
@@ -17,6 +17,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advice, "_cores", lambda: 2)
     monkeypatch.setattr(advice, "_load", lambda: 5.0)
     monkeypatch.setattr(advice, "_SMALL", 1e3)  # other tests may keep the machine busy
+    monkeypatch.setattr(advice, "_MORE", 1.0)
 
 
 def _products(traced: bool = False) -> Any:
@@ -60,3 +61,19 @@ def test_large_products_and_other_ops_are_none(monkeypatch: pytest.MonkeyPatch) 
     assert "hint" not in str(profile)
     monkeypatch.setattr(advice, "_SMALL", 0.0)
     assert "hint" not in str(_products())
+
+
+def _row(name: str, calls: int, total: float, median: float) -> OpStatistics:
+    return OpStatistics(name, "cpu:0", calls, total, total / calls, median, 0.5, 0)
+
+
+def test_totals_that_other_programs_may_have_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "_cores", lambda: 2)
+    monkeypatch.setattr(advice, "_load", lambda: 5.0)
+    interrupted = [_row("sin", 10, 10.0, 0.1), _row("cos", 10, 5.0, 0.5)]
+    (hint,) = advice.advice(interrupted)
+    assert "(load 5 on 2 processors), and totals include the time in which other programs" in hint
+    even = [_row("sin", 10, 1.1, 0.1), _row("cos", 2, 9.0, 0.1), _row("queue_dequeue", 9, 9.0, 0.1)]
+    assert advice.advice(even) == []
+    monkeypatch.setattr(advice, "_load", lambda: 1.0)
+    assert advice.advice(interrupted) == []

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import linecache
+import os
 import re
 import threading
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,14 +16,18 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors, events
 from eagerflow.core.stack import stack
-from eagerflow.profiling import OpStatistics, Profile, advice
+from eagerflow.events import LevelEvent, QueueEvent
+from eagerflow.profiling import OpStatistics, Profile, advice, profiles
+from eagerflow.profiling.process_memory import ProcessMemory, process_memory
+from eagerflow.profiling.queue_statistics import queue_statistics
 from eagerflow.source import Source
 
 
 @pytest.fixture(autouse=True)
 def _idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other programs of this machine do not change what a profile prints."""
+    """Other programs of this machine do not change what a profile prints, nor does memory."""
     monkeypatch.setattr(advice, "_load", lambda: 0.0)
+    monkeypatch.setattr(profiles, "process_memory", lambda: None)
 
 
 def made_of(*rows: tuple[str, float, int]) -> Profile:
@@ -147,10 +154,49 @@ def test_lines_fit_a_terminal_of_100_columns() -> None:
     assert len(shown) < 20
 
 
+def test_long_tables_are_cut() -> None:
+    p = made_of(*[(f"large{i}", 1.0, 1) for i in range(25)], ("small", 1e-5, 1), ("tiny", 1e-6, 1))
+    shown = str(p).splitlines()
+    assert sum(line.startswith("large") for line in shown) == 20
+    assert any(re.match(r"7 more +7 +5.00 s +714 ms +20.0% +7 B$", line) for line in shown)
+    assert ">7 more</td>" in p._repr_html_()
+    p = made_of(("large", 1.0, 1), ("small", 1e-5, 1))  # a row alone is no shorter than its sum
+    assert "small " in str(p)
+    assert " more" not in str(p).partition("memory")[0]
+
+
+def test_it_ends_with_the_memory_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = iter([(50, 60), (52, 60), (50, 60), (40, 80), (50, 60), (50, 60), None, None])
+
+    def memory() -> ProcessMemory | None:
+        pair = next(measured)
+        return None if pair is None else ProcessMemory(*[x * 1000 for x in pair])
+
+    monkeypatch.setattr(profiles, "process_memory", memory)
+    more, risen, same, unknown = made_of(), made_of(), made_of(), made_of()
+    told = "memory of this process: 52.0 kB, 2.00 kB more than at the beginning"
+    assert str(more).splitlines()[-1] == told
+    assert str(same).endswith("memory of this process: 50.0 kB, as at the beginning")
+    told = "memory of this process: 40.0 kB, 10.0 kB less than at the beginning; at most 80.0 kB"
+    assert f"{told} meanwhile" in str(risen)
+    assert f"<p>{told}" in risen._repr_html_()
+    assert "memory" not in str(unknown)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the system does not tell")
+def test_a_peak_within_the_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiles, "process_memory", process_memory)
+    before = process_memory()
+    assert before is not None
+    with ef.profile() as p:
+        ef.ones(before.peak - before.now + (1 << 24), dtype="uint8")
+    assert " meanwhile" in str(p)
+
+
 def test_it_prints_html() -> None:
     p = made_of(("<b>", 0.0012, 3_000_000_000))
     html = p._repr_html_()
-    assert ">1 ops in 1.20 ms, of " in html
+    assert ">1 op in 1.20 ms, of " in html
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", html)
     assert cells[:4] == ["&lt;b&gt;", "cpu:0", "1", "1.20 ms"]
     assert cells[-1] == "3.00 GB"
@@ -162,7 +208,7 @@ def test_it_prints_html() -> None:
     [(5e-9, "5.00 ns"), (9.996e-4, "1000 us"), (0.0123, "12.3 ms"), (123.4, "123 s")],
 )
 def test_times_have_a_unit(seconds, text) -> None:
-    assert str(made_of(("a", seconds, 0))).startswith(f"1 ops in {text}, of")
+    assert str(made_of(("a", seconds, 0))).startswith(f"1 op in {text}, of")
 
 
 def test_profiles_nest() -> None:
@@ -190,17 +236,85 @@ def test_a_profile_may_be_of_several_blocks() -> None:
     assert p.seconds > between
 
 
-def test_ops_of_other_threads_are_left_out_and_other_events_are_not() -> None:
+def test_ops_of_all_threads_are_recorded_by_name() -> None:
+    step = ef.trace(lambda x: ef.exp(x).sum())
+    step(ef.ones(2))
+
     def other() -> None:
         with ef.profile() as theirs:
             ef.ones(2) + 1.0
-        assert [e.name for e in theirs.events] == ["full", "add"]
-        events.end(events.LevelEvent(name="q"))
+            step(ef.ones(2))
+        assert {e.name for e in theirs.events} >= {"full", "add", "exp"}
 
     with ef.profile() as p:
         ef.ones(2)
-        thread = threading.Thread(target=other)
+        thread = threading.Thread(target=other, name="feeder")
         thread.start()
         thread.join()
-    assert [(e.kind, e.name) for e in p.events] == [("op", "full"), ("level", "q")]
-    assert [row.name for row in p.table()] == ["full"]
+    names = Counter(e.name for e in p.events if e.kind in ("op", "node"))
+    assert names == {"full": 3, "add": 1, "exp": 1, "sum": 1}
+    main = threading.current_thread().name
+    assert {(row.name, row.calls) for row in p.threads()} == {(main, 1), ("feeder", 5)}
+    shown = str(p).splitlines()
+    assert shown[0].startswith("6 ops by 2 threads in ")
+    assert any(re.match(r"feeder +5 ", line) for line in shown)
+    assert any(line.startswith("outside of ops") and f"in {main}" in line for line in shown)
+    assert stack.monitor is None
+
+
+def test_one_thread_has_no_table() -> None:
+    assert "thread  " not in str(made_of(("a", 1.0, 0)))
+
+
+def test_queues_have_a_table() -> None:
+    queue = ef.Queue(2, ef.tensor(0.0), name="samples")
+
+    def read() -> None:
+        queue.enqueue(ef.sin(ef.tensor(1.0)))
+
+    with ef.profile() as p, ef.spawn(read, name="reader"):
+        while not queue.resource.waiting(0):
+            time.sleep(0.001)
+        time.sleep(0.02)
+        queue.dequeue_many(4)
+    rows = {(row.operation, row.thread): row for row in p.queues()}
+    put, take = rows["enqueue", "runner reader"], rows["dequeue_many", p.thread]
+    assert (put.name, put.kind, put.capacity, take.calls) == ("samples", "fifo", 2, 1)
+    assert put.calls >= 4
+    assert put.waits >= 1
+    assert 0.02 <= put.waited <= p.seconds
+    assert put.depth is not None
+    assert 0.0 < put.depth <= 2.0
+    shown = str(p)
+    assert re.search(r"\nsamples +\d\.\d of 2 +enqueue +runner reader ", shown)
+    assert re.search(r"\n +dequeue_many +\w+ +1 ", shown)
+    assert "samples</td>" in p._repr_html_()
+    assert {"sin", "queue_enqueue", "queue_dequeue_many"} <= {row.name for row in p.table()}
+
+
+def test_waits_are_counted_as_far_as_they_lie_in_the_block() -> None:
+    queue = ef.Queue(2, ef.tensor(0.0), name="words")
+    thread = threading.Thread(target=queue.dequeue, name="early")
+    thread.start()
+    while not queue.resource.waiting(1):
+        time.sleep(0.001)
+    with ef.profile() as both:
+        time.sleep(0.01)
+        (running,) = both.queues()
+    with ef.profile() as ended:
+        queue.enqueue(1.0)
+        thread.join()
+    (row,) = both.queues()
+    assert (row.operation, row.thread, row.calls, row.waits) == ("dequeue", "early", 0, 1)
+    assert 0.01 <= running.waited <= row.waited <= both.seconds
+    rows = {row.operation: row for row in ended.queues()}
+    assert rows["dequeue"].waits == 1
+    assert 0.0 < rows["dequeue"].waited <= ended.seconds
+
+
+def test_the_mean_level_is_one_over_time() -> None:
+    levels = [(LevelEvent(name="q", depth=d, capacity=4, start=t), "") for d, t in ((1, 0), (3, 3))]
+    done = QueueEvent(name="q", resource="fifo", operation="enqueue", stop=1.0), "main"
+    (row,) = queue_statistics([*levels, done], [], 4.0, 4.0)
+    assert row.depth == (1 * 3 + 3 * 1) / 4
+    assert (row.capacity, row.waits, row.share) == (4, 0, 0.0)

@@ -93,7 +93,7 @@ def test_names_in_the_profile(make: Any) -> None:
 
 
 def test_ops_of_runners_are_in_the_profile(make: Any) -> None:
-    """Ops in runners' graphs are recorded, with the runner's name; those of other threads not."""
+    """Ops of runners are recorded with the runner's name, those of other threads without one."""
     queue, w = ef.Queue(9, ef.tensor(0.0)), ef.ones((4, 4))
     work = ef.trace(lambda: queue.enqueue(ef.sum(w @ w)))
     work()
@@ -105,7 +105,8 @@ def test_ops_of_runners_are_in_the_profile(make: Any) -> None:
             queue.dequeue_many(5)
     assert {"matmul", "sum", "queue_enqueue"} <= {row.name for row in profile.table()}
     nodes = [e for e in profile.events if e.kind == "node"]
-    assert {e.runner for e in nodes} == {"reader"}
+    assert {e.runner for e in nodes} == {"reader", ""}
+    assert {"runner reader", other.name} < {row.name for row in profile.threads()}
     assert all("w @ w" in e.source.text for e in nodes if e.name == "matmul" and e.source)
 
 

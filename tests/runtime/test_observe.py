@@ -99,12 +99,13 @@ def test_a_replayed_graph_is_not_counted_twice() -> None:
     assert [e.kind for e in p.events if e.name == "sum"] == ["op"]
 
 
-def test_nodes_of_other_threads_are_left_out(program: Executable) -> None:
+def test_nodes_of_other_threads_have_their_names(program: Executable) -> None:
     with ef.profile() as p:
-        thread = threading.Thread(target=lambda: program.apply([ef.zeros(2), 3]))
+        thread = threading.Thread(target=lambda: program.apply([ef.zeros(2), 3]), name="other")
         thread.start()
         thread.join()
-    assert [e for e in p.events if e.kind != "op"] == []
+    assert {"node", "step"} <= {e.kind for e in p.events}
+    assert [row.name for row in p.threads()] == ["other"]
 
 
 def test_an_error_in_an_observed_run() -> None:

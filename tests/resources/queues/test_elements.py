@@ -53,7 +53,7 @@ def test_another_structure(call: Call) -> None:
 def test_lists_and_tuples_fit_each_other(call: Call) -> None:
     queue = ef.Queue(5, [ef.zeros(2), (ef.tensor(0), {"y": [ef.tensor(0)]})])
     call(lambda: queue.enqueue((ef.ones(2), [1, {"y": (2,)}])))
-    call(lambda: queue.enqueue_many(((ef.ones((1, 2)), [[3], {"y": [(4,)]}]))))
+    call(lambda: queue.enqueue_many((ef.ones((1, 2)), [[3], {"y": [(4,)]}])))
     first, (second, third) = one = call(queue.dequeue)
     assert (type(one), type(one[1]), type(third["y"])) == (list, tuple, list)
     assert [numbers(first), numbers(second), numbers(third["y"][0])] == [[1.0, 1.0], 1, 2]

@@ -1,0 +1,203 @@
+"""The tables of a profile, as text and as HTML: ops, lines, threads, queues.
+
+Long tables are cut: the rows of small shares are summed up in one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from eagerflow.formatting import bytes_text, escape, table_html, table_lines
+from eagerflow.profiling.advice import advice
+from eagerflow.source import cell_name
+
+if TYPE_CHECKING:
+    from eagerflow.profiling.line_statistics import LineStatistics
+    from eagerflow.profiling.profiles import OpStatistics, Profile
+    from eagerflow.profiling.queue_statistics import QueueStatistics
+    from eagerflow.profiling.thread_statistics import ThreadStatistics
+
+_OP_HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
+_LINE_HEADINGS: Final = ("line", "code", "calls", "total", "of all")
+_THREAD_HEADINGS: Final = ("thread", "ops", "total", "of all")
+_QUEUE_HEADINGS: Final = (
+    "queue", "elements", "operation", "by", "calls", "waits", "waited", "of all",
+)  # fmt: skip
+#: the most rows of each table, and the share below which ops are summed up
+_ROWS: Final = 20
+_LINES: Final = 10
+_SMALL: Final = 0.001
+#: characters of texts: a row fits a terminal of 100 columns
+_PLACE: Final = 28
+_CODE: Final = 42
+_NAME: Final = 16
+_T = TypeVar("_T")
+
+
+class _Table(NamedTuple):
+    """A table: headings, rows, and the number of columns, from the first, that are texts."""
+
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    left: int
+
+
+def to_text(profile: Profile) -> str:
+    """The profile for a terminal.
+
+    Args:
+        profile: the profile.
+    """
+    lines = [_summary(profile)]
+    for i, table in enumerate(_tables(profile)):
+        lines += [""] * (i > 0) + table_lines([table.headings, *table.rows], table.left)
+    notes = _notes(profile)
+    return "\n".join([*lines, *([""] * bool(notes)), *notes])
+
+
+def to_html(profile: Profile) -> str:
+    """The profile for a notebook.
+
+    Args:
+        profile: the profile.
+    """
+    captions = [[_summary(profile)], [], [], []]
+    html = "".join(
+        table_html(caption, table.headings, table.rows, table.left)
+        for caption, table in zip(captions, _tables(profile), strict=False)
+    )
+    return html + "".join(f"<p>{escape(note)}</p>" for note in _notes(profile))
+
+
+def _tables(profile: Profile) -> list[_Table]:
+    """The tables; that of ops always, the others if they have rows."""
+    threads = profile.threads()
+    more = [
+        _Table(_LINE_HEADINGS, _line_rows(profile, len(threads) > 1), 2),
+        _Table(_THREAD_HEADINGS, _thread_rows(threads) if len(threads) > 1 else [], 1),
+        _Table(_QUEUE_HEADINGS, _queue_rows(profile.queues()), 4),
+    ]
+    ops = _Table(_OP_HEADINGS, _op_rows(profile.table()), 2)
+    return [ops, *(table for table in more if table.rows)]
+
+
+def _notes(profile: Profile) -> list[str]:
+    memory = profile.memory_in_words()
+    return [*([] if memory is None else [memory]), *advice(profile.table())]
+
+
+def _summary(profile: Profile) -> str:
+    rows, threads = profile.table(), profile.threads()
+    count, inside = sum(row.calls for row in rows), sum(row.total for row in rows)
+    by = f" by {len(threads)} threads" if len(threads) > 1 else ""
+    ops = "1 op" if count == 1 else f"{count} ops"
+    return f"{ops}{by} in {_time(inside)}, of {_time(profile.seconds)}"
+
+
+def _op_rows(rows: Sequence[OpStatistics]) -> list[tuple[str, ...]]:
+    large = sum(row.share >= _SMALL for row in rows)
+    shown, rest = _cut(rows, min(large, _ROWS))
+    cells = [
+        (row.name, row.device, str(row.calls), _time(row.total), _time(row.mean),
+         _time(row.median), f"{row.share:.1%}", bytes_text(row.nbytes))
+        for row in shown
+    ]  # fmt: skip
+    if rest:
+        calls, total = sum(row.calls for row in rest), sum(row.total for row in rest)
+        cells.append(
+            (f"{len(rest)} more", "", str(calls), _time(total), _time(total / calls), "",
+             f"{sum(row.share for row in rest):.1%}", bytes_text(sum(row.nbytes for row in rest)))
+        )  # fmt: skip
+    return cells
+
+
+def _line_rows(profile: Profile, several: bool) -> list[tuple[str, ...]]:
+    """The cells of the slowest lines, and of the time outside of ops; none without lines."""
+    rows: Sequence[LineStatistics] = profile.lines()
+    whole = profile.seconds
+    if not rows:
+        return []
+    shown, rest = _cut(rows, _LINES)
+    cells: list[tuple[str, ...]] = [
+        (_end_of(f"{os.path.basename(cell_name(row.file))}:{row.line}", _PLACE),
+         _begin_of(row.text, _CODE), *_figures(row.calls, row.total, row.share))
+        for row in shown
+    ]  # fmt: skip
+    if rest:
+        calls, total = sum(row.calls for row in rest), sum(row.total for row in rest)
+        cells.append((f"{len(rest)} more lines", "", *_figures(calls, total, total / whole)))
+    outside = profile.seconds_outside()
+    if outside > 0.0:
+        of = f"in {_begin_of(profile.thread, _CODE - 3)}" if several else ""
+        cells.append(("outside of ops", of, "", _time(outside), f"{outside / whole:.1%}"))
+    return cells
+
+
+def _thread_rows(rows: Sequence[ThreadStatistics]) -> list[tuple[str, ...]]:
+    shown, rest = _cut(rows, _LINES)
+    cells = [
+        (_begin_of(row.name, _CODE), *_figures(row.calls, row.total, row.share)) for row in shown
+    ]
+    if rest:
+        calls, total = sum(row.calls for row in rest), sum(row.total for row in rest)
+        share = sum(row.share for row in rest)
+        cells.append((f"{len(rest)} more", *_figures(calls, total, share)))
+    return cells
+
+
+def _queue_rows(rows: Sequence[QueueStatistics]) -> list[tuple[str, ...]]:
+    shown, rest = _cut(rows, _ROWS)
+    cells, last = [], ""
+    for row in shown:
+        first, last = row.name != last, row.name
+        cells.append(
+            (_begin_of(row.name, _NAME) * first, _elements(row) * first, row.operation,
+             _begin_of(row.thread, _NAME), str(row.calls), str(row.waits), _time(row.waited),
+             f"{row.share:.1%}")
+        )  # fmt: skip
+    if rest:
+        waited, share = sum(row.waited for row in rest), sum(row.share for row in rest)
+        calls, waits = sum(row.calls for row in rest), sum(row.waits for row in rest)
+        cells.append(
+            (f"{len(rest)} more", "", "", "", str(calls), str(waits), _time(waited), f"{share:.1%}")
+        )
+    return cells
+
+
+def _elements(row: QueueStatistics) -> str:
+    """The mean level: ``12.5 of 64``."""
+    if row.depth is None:
+        return ""
+    return f"{row.depth:.1f} of {row.capacity}" if row.capacity else f"{row.depth:.1f}"
+
+
+def _cut(rows: Sequence[_T], most: int) -> tuple[Sequence[_T], Sequence[_T]]:
+    """The rows to show, and the others; one alone is shown, too, as it takes no more room."""
+    most += len(rows) == most + 1
+    return rows[:most], rows[most:]
+
+
+def _figures(calls: int, total: float, share: float) -> tuple[str, str, str]:
+    return str(calls), _time(total), f"{share:.1%}"
+
+
+def _begin_of(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _end_of(text: str, most: int) -> str:
+    return text if len(text) <= most else f"...{text[3 - most :]}"
+
+
+def _digits(value: float) -> str:
+    """A number with three digits, without an exponent."""
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+def _time(seconds: float) -> str:
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1.0:
+            return f"{_digits(seconds * factor)} {unit}"
+    return f"{_digits(seconds * 1e9)} ns" if seconds else "0"
