@@ -99,7 +99,7 @@ def _summary(profile: Profile) -> str:
 def _op_rows(rows: Sequence[OpStatistics]) -> list[tuple[str, ...]]:
     large = sum(row.share >= _SMALL for row in rows)
     shown, rest = _cut(rows, min(large, _ROWS))
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (row.name, row.device, str(row.calls), _time(row.total), _time(row.mean),
          _time(row.median), f"{row.share:.1%}", bytes_text(row.nbytes))
         for row in shown
@@ -137,7 +137,7 @@ def _line_rows(profile: Profile, several: bool) -> list[tuple[str, ...]]:
 
 def _thread_rows(rows: Sequence[ThreadStatistics]) -> list[tuple[str, ...]]:
     shown, rest = _cut(rows, _LINES)
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (_begin_of(row.name, _CODE), *_figures(row.calls, row.total, row.share)) for row in shown
     ]
     if rest:
@@ -149,7 +149,8 @@ def _thread_rows(rows: Sequence[ThreadStatistics]) -> list[tuple[str, ...]]:
 
 def _queue_rows(rows: Sequence[QueueStatistics]) -> list[tuple[str, ...]]:
     shown, rest = _cut(rows, _ROWS)
-    cells, last = [], ""
+    cells: list[tuple[str, ...]] = []
+    last = ""
     for row in shown:
         first, last = row.name != last, row.name
         cells.append(
