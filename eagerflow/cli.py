@@ -13,6 +13,7 @@ from pathlib import Path
 
 import eagerflow as ef
 from eagerflow.hardware import kernel_library
+from eagerflow.hardware.freed_memory import keep_freed_memory
 from eagerflow_kernels.cuda.library import STATUS
 
 #: the packages that `eagerflow info` lists, by the extra that installs them ("" for the base)
@@ -163,7 +164,7 @@ def _serve(options: argparse.Namespace) -> None:
     _ = ef.grad  # gradients have ops of their own
     grants = ServerGrants(options.allow_files, options.allow_python)
     server = TaskServer(task, where, ef.__version__, credentials, plain=options.plain_tcp,
-                        grants=grants)  # fmt: skip
+                        grants=grants, freed=keep_freed_memory())  # fmt: skip
     gc.freeze()  # loaded objects stay: garbage collections need not visit them
     print("ready", *server.doors, flush=True)
     left = options.with_parent

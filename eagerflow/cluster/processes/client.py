@@ -22,8 +22,9 @@ from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.pending_answers import Answered, Pending, Unasked
 from eagerflow.cluster.processes.request_handling import failure_of
 from eagerflow.cluster.processes.sending_ahead import SendingAhead
-from eagerflow.cluster.processes.shared_memory.slabs import Slabs, WrittenSlab, framed, unframed
+from eagerflow.cluster.processes.shared_memory.slabs import Slabs, WrittenSlab, framed, unslabbed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
+from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.long_frames import FrameAhead, SentFrame
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, client_name, step_number
@@ -36,6 +37,7 @@ from eagerflow.cluster.protocol.messages import (
     PacketMessage,
     Peers,
     RunStep,
+    SlabMessage,
     Versions,
     Welcome,
 )
@@ -471,8 +473,10 @@ class Connections:
                 told = replace(error, wrong=f"{received.peer} {error.wrong}")
                 self._handle((kind, received.peer, told))
             return
-        try:
-            message, frames = unframed(self.slabs, received.frames, self._limits)
+        try:  # as `unframed`, which would be one call more
+            message, frames = codec.read(received.frames, self._limits)
+            if type(message) is SlabMessage:
+                message, frames = unslabbed(self.slabs, message, frames, self._limits)
         except EagerflowError as error:
             if received.role != "packet":
                 self._handle(("malformed", received.peer, failure_of(error)))

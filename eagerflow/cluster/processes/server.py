@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 from threading import get_ident
 from time import monotonic
@@ -26,17 +27,25 @@ from eagerflow.cluster.processes.listening import Doors, check_folder, is_addres
 from eagerflow.cluster.processes.overheard_output import StrayLines, write_unheard
 from eagerflow.cluster.processes.request_handling import TaskWork, failure_of
 from eagerflow.cluster.processes.server_grants import ServerGrants
-from eagerflow.cluster.processes.shared_memory.slabs import Slabs, framed, unframed
+from eagerflow.cluster.processes.shared_memory.slabs import Slabs, framed, unslabbed
 from eagerflow.cluster.processes.sockets import Received, ServerSockets
+from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.message_heads import STEPS, is_client
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import AnyMessage, Failed, PacketMessage, Welcome
+from eagerflow.cluster.protocol.messages import (
+    AnyMessage,
+    Failed,
+    PacketMessage,
+    SlabMessage,
+    Welcome,
+)
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.timeouts import REVOKED_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.server import ServerMachine
 from eagerflow.errors import AuthenticationError, EagerflowError
 from eagerflow.hardware import devices
+from eagerflow.hardware.freed_memory import FreedMemory
 from eagerflow.hardware.registry import name_device
 from eagerflow.resources.containers import PROCESS
 from eagerflow.runtime.rendezvous.packets import Packet
@@ -91,6 +100,7 @@ class TaskServer:
         plain: whether everybody who reaches its ports is let in, and nothing is encrypted.
         grants: files and functions that ops may reach besides values and state; none by default.
         limits: limits on messages.
+        freed: the memory that the process keeps; None if it keeps none.
 
     Attributes:
         doors: the addresses at which it listens, with the ports that it has got.
@@ -103,6 +113,7 @@ class TaskServer:
     def __init__(
         self, task: str, doors: Doors, version: str, credentials: Credentials | None = None, *,
         plain: bool = False, grants: ServerGrants | None = None, limits: Limits = LIMITS,
+        freed: FreedMemory | None = None,
     ) -> None:  # fmt: skip
         self._folder = _folder_of(doors)
         if self._folder is not None:
@@ -117,6 +128,8 @@ class TaskServer:
         self._task = task
         self._limits = limits
         self._lines = 0
+        self._freed = freed
+        self._look_at = inf if freed is None else 0.0
         self._credentials = credentials
         self._users: dict[str, str] = {}
         self._clients: dict[str, str] = {}
@@ -170,24 +183,35 @@ class TaskServer:
                 if self._credentials is not None:
                     wake = min(wake, monotonic() + REVOKED_SECONDS)
                 self._sockets.wait(wake)
-                self._station.now = monotonic()
+                self._station.now = now = monotonic()
                 for received in self._sockets.receive():
                     self._take(received)
                 if self._credentials is not None:
                     for received in self._sockets.revoked():
                         self._take(received)
-                if self._wake <= self._station.now:
+                if self._wake <= now:
                     self._handle(("tick",))
-                if self._slabs.due <= self._station.now:
-                    self._slabs.settle(self._station.now)
-                wake = min(self._settle(), self._wake, self._slabs.due)
-                if parent is not None and self._sockets.has_something(parent):
-                    if os.read(parent, 1) != STOP and left is not None:
-                        shutil.rmtree(left, ignore_errors=True)
+                if self._slabs.due <= now or self._look_at <= now:
+                    self._let_go(now)
+                wake = min(self._settle(), self._wake, self._slabs.due, self._look_at)
+                if parent is not None and parent in self._sockets.ready:
+                    self._follow_parent(parent, left)
                     return
         finally:
             self._sockets.close()
             self._slabs.close()
+
+    def _follow_parent(self, parent: int, left: Path | None) -> None:
+        """End as the parent process has said, or as it has ended."""
+        if os.read(parent, 1) != STOP and left is not None:
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _let_go(self, now: float) -> None:
+        """Let go of memory that is not used any more."""
+        if self._slabs.due <= now:
+            self._slabs.settle(now)
+        if self._freed is not None and self._look_at <= now:
+            self._look_at = self._freed.look(now)
 
     def _settle(self) -> float:
         """Handle events until none is left; gives the time at which the station wakes."""
@@ -240,8 +264,10 @@ class TaskServer:
             self._handle((received.kind, received.peer))
             self._users.pop(received.peer, None)
             return
-        try:
-            message, frames = unframed(self._slabs, received.frames, self._limits)
+        try:  # as `unframed`, which would be one call more
+            message, frames = codec.read(received.frames, self._limits)
+            if type(message) is SlabMessage:
+                message, frames = unslabbed(self._slabs, message, frames, self._limits)
         except EagerflowError as error:
             self._handle(("malformed", received.peer, failure_of(error)))
             return

@@ -27,6 +27,7 @@ from eagerflow.cluster.processes.zmq_sockets import (
     bind,
     milliseconds,
     new_socket,
+    poll,
     readable,
     send,
     unbind,
@@ -135,6 +136,10 @@ class AbstractSockets:
         limits: limits on messages.
         credentials: the credentials of this process, where there are keys.
         log: called for connections that are refused.
+
+    Attributes:
+        bell: wakes the thread that owns the sockets.
+        ready: readable sockets, monitors and watched descriptors, as of the last `wait`.
     """
 
     def __init__(
@@ -148,7 +153,7 @@ class AbstractSockets:
         self._by_descriptor: dict[int, Any] = {}
         #: sockets whose descriptors may miss a message (see `wait`)
         self._unsettled: set[Any] = set()
-        self._ready: set[Any] = set()  # readable sockets, as of the last `wait`
+        self.ready: set[Any] = set()
         self._watch(self.bell.fileno(), self.bell)
         self._authenticator: Authenticator | None = None
         if credentials is not None:
@@ -190,7 +195,8 @@ class AbstractSockets:
         call on the socket may consume the announcement. So a socket that was sent on, or was not
         emptied, is asked itself; the others need no call. (``zmq.Poller`` asks all of them twice.)
         """
-        self._ready = ready = set[Any]()
+        ready: set[Any] = set()
+        self.ready = ready
         if self._unsettled:
             for one, _ in readable(self._unsettled):
                 ready.add(one)
@@ -203,20 +209,6 @@ class AbstractSockets:
             self.bell.silence()
         if self._authenticator is not None and self._authenticator.socket in ready:
             self._authenticator.answer()
-
-    def _messages(self, port: Port) -> Iterator[tuple[Any, list[Frame]]]:
-        """The messages that have come by a socket, up to its share (see `Port.take`)."""
-        if port.socket not in self._ready:
-            return
-        told = True
-        for _ in range(_SHARE):
-            message = port.take(told)
-            if message is None:
-                return
-            told = False
-            if message[1]:
-                yield message
-        self._unsettled.add(port.socket)
 
     def _end(self) -> None:
         """Close what all subclasses have, after their own sockets."""
@@ -310,27 +302,32 @@ class ServerSockets(AbstractSockets):
         """Wake at the end of a file, or at bytes in it, as well."""
         self._watch(descriptor, descriptor)
 
-    def has_something(self, descriptor: int) -> bool:
-        """Whether a file has bytes, or has ended."""
-        return descriptor in self._ready
-
     def receive(self) -> Iterator[Received]:
         """The messages, and the events of connections, since the last call."""
-        ready = self._ready
+        ready = self.ready
         for role, port in self._ports.items():
             if port.monitor in ready:
                 yield from self._gone(role, port)
             if port.socket not in ready:
                 continue
-            for who, frames in self._messages(port):
-                peer = self._names.get((role, who.bytes))
-                if peer is None:
-                    # closed connections first: one may have had this descriptor
-                    yield from self._gone(role, port)
-                    peer = self._new_peer(role, who)
-                user = self._users[peer][0] if peer in self._users else ""
-                if user != _REVOKED:
-                    yield _make(Received, ("frames", peer, role, frames, user))
+            for _ in range(_SHARE):  # a generator for the messages alone would be two calls more
+                message = port.take()
+                if message is None:
+                    break
+                who, frames = message
+                if frames:
+                    peer = self._names.get((role, who.bytes))
+                    if peer is None:
+                        # closed connections first: one may have had this descriptor
+                        yield from self._gone(role, port)
+                        peer = self._new_peer(role, who)
+                    user = self._users[peer][0] if peer in self._users else ""
+                    if user != _REVOKED:
+                        yield _make(Received, ("frames", peer, role, frames, user))
+                if not poll(port.ask, 0):
+                    break
+            else:
+                self._unsettled.add(port.socket)
             if port.gone:
                 yield from self._gone(role, port)
 
@@ -430,39 +427,60 @@ class ClientSockets(AbstractSockets):
 
     def receive(self) -> Iterator[Received]:
         """The messages, and the events of connections, since the last call."""
-        yield from self._packets()
-        owners = self._owners
-        for task in {owners[one] for one in self._ready if one in owners}:
-            if task in self._tasks:
-                yield from self._of(task)
+        ready, owners = self.ready, self._owners
+        if self._door.socket in ready or self._door.monitor in ready:
+            yield from self._packets()
+        for task in {owners[one] for one in ready if one in owners}:
+            port = self._tasks.get(task)
+            if port is None:
+                continue
+            if self._probes[task].monitor in ready:
+                for event in self._probes[task].told():
+                    kind = "silent" if event == _DISCONNECTED else "heard"
+                    yield Received(kind, task, "task", [])
+            if port.socket in ready:
+                for _ in range(_SHARE):
+                    message = port.take()
+                    if message is None:
+                        break
+                    if message[1]:
+                        yield _make(Received, ("frames", task, "task", message[1], ""))
+                    if self._tasks.get(task) is not port or not poll(port.ask, 0):
+                        break  # the caller may have disconnected the task
+                else:
+                    self._unsettled.add(port.socket)
+            if port.monitor in ready and self._tasks.get(task) is port:
+                yield from self._of(task, port)
 
-    def _of(self, task: str) -> Iterator[Received]:
-        """The messages and events of a task, which the caller may disconnect in between."""
-        probe, port = self._probes[task], self._tasks[task]
-        if probe.monitor in self._ready:
-            for event in probe.told():
-                yield Received("silent" if event == _DISCONNECTED else "heard", task, "task", [])
-        for _, frames in self._messages(port):
-            yield _make(Received, ("frames", task, "task", frames, ""))
-            if self._tasks.get(task) is not port:
-                return
-        if port.monitor in self._ready:
-            for event in port.told():
-                self._unsettled.add(port.monitor)  # there may be more
-                kind = _TOLD[event]
-                if kind in ("cut", "unreached"):  # this ends the connection, and is reported once
-                    self.disconnect(task)
-                yield Received(kind, task, "task", [])
-                return
+    def _of(self, task: str, port: Port) -> Iterator[Received]:
+        """The next event of the connection to a task."""
+        for event in port.told():
+            self._unsettled.add(port.monitor)  # there may be more
+            kind = _TOLD[event]
+            if kind in ("cut", "unreached"):  # this ends the connection, and is reported once
+                self.disconnect(task)
+            yield Received(kind, task, "task", [])
+            return
 
     def _packets(self) -> Iterator[Received]:
         """The packets that tasks have delivered."""
-        if self._door.monitor in self._ready:
-            for _ in self._door.closed():
+        door = self._door
+        if door.monitor in self.ready:
+            for _ in door.closed():
                 pass
-        for who, frames in self._messages(self._door):
-            user = "" if self._credentials is None else str(who.get("User-Id"))
-            yield _make(Received, ("frames", "", "packet", frames, user))
+        if door.socket not in self.ready:
+            return
+        for _ in range(_SHARE):
+            message = door.take()
+            if message is None:
+                return
+            who, frames = message
+            if frames:
+                user = "" if self._credentials is None else str(who.get("User-Id"))
+                yield _make(Received, ("frames", "", "packet", frames, user))
+            if not poll(door.ask, 0):
+                return
+        self._unsettled.add(door.socket)
 
     def send(self, task: str, frames: Sequence[SentFrame]) -> None:
         port = self._tasks.get(task)

@@ -26,7 +26,7 @@ _REMEMBERED: Final = 1_000
 # methods of the base class, and plain ints: the wrappers of pyzmq take longer than the calls
 _send: Final[Callable[..., Any]] = _Socket.send
 _receive: Final[Callable[..., Any]] = _Socket.recv
-_poll: Final[Callable[..., list[tuple[Any, int]]]] = zmq_poll
+poll: Final[Callable[..., list[tuple[Any, int]]]] = zmq_poll
 _READABLE: Final = int(zmq.POLLIN)
 _AT_ONCE: Final = int(zmq.NOBLOCK)
 _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
@@ -89,7 +89,7 @@ def unbind(address: str) -> None:
 
 def readable(sockets: Iterable[Any]) -> list[tuple[Any, int]]:
     """The sockets of which a message can be taken, each with a number that has no meaning here."""
-    return _poll([(socket, _READABLE) for socket in sockets], 0)
+    return poll([(socket, _READABLE) for socket in sockets], 0)
 
 
 def send(socket: Any, frames: Sequence[SentFrame], in_pieces: bool = False) -> None:
@@ -100,16 +100,20 @@ def send(socket: Any, frames: Sequence[SentFrame], in_pieces: bool = False) -> N
         frames: the frames of the message.
         in_pieces: whether the long frames went ahead; a header may still be longer than a piece.
     """
-    for frame in () if in_pieces else frames:
-        if len(frame) > PIECE:
-            _send_in_pieces(socket, frames)
-            return
-    left = len(frames)
+    longest = max(map(len, frames))
+    if longest > PIECE and not in_pieces:
+        _send_in_pieces(socket, frames)
+        return
+    *others, last = frames
     try:  # `suppress` would be three calls for each message
-        for frame in frames:
-            left -= 1
-            how = _AT_ONCE_AND_MORE if left else _AT_ONCE
-            _send(socket, frame, how, len(frame) <= _COPIED)
+        if longest <= _COPIED:  # the usual case
+            for frame in others:
+                _send(socket, frame, _AT_ONCE_AND_MORE, True)
+            _send(socket, last, _AT_ONCE, True)
+            return
+        for frame in others:
+            _send(socket, frame, _AT_ONCE_AND_MORE, len(frame) <= _COPIED)
+        _send(socket, last, _AT_ONCE, len(last) <= _COPIED)
     except zmq.Again:
         pass
 
@@ -128,11 +132,12 @@ class Port:
     Attributes:
         socket: the socket.
         monitor: readable after events of connections.
+        ask: what `poll` takes, to say whether a message lies there.
         gone: descriptors of closed connections that `closed` has not given yet.
     """
 
-    __slots__ = ("_ask", "_ask_monitor", "_closed", "_long", "_names", "_origins", "gone",
-                 "monitor", "socket")  # fmt: skip
+    __slots__ = ("_ask_monitor", "_closed", "_long", "_names", "_origins", "ask", "gone", "monitor",
+                 "socket")  # fmt: skip
 
     def __init__(
         self, socket: Any, events: int = zmq.EVENT_DISCONNECTED, limits: Limits = LIMITS
@@ -140,7 +145,7 @@ class Port:
         self.socket = socket
         self.monitor = socket.get_monitor_socket(events)
         self._names = socket.type == zmq.ROUTER
-        self._ask = [(socket, _READABLE)]
+        self.ask = [(socket, _READABLE)]
         self._ask_monitor = [(self.monitor, _READABLE)]
         self._long = LongFrames(limits)
         #: by the descriptor of a connection that long frames came by, the names. A closed
@@ -151,7 +156,7 @@ class Port:
 
     def told(self) -> Iterator[int]:
         """The events of connections since the last call."""
-        while _poll(self._ask_monitor, 0):
+        while poll(self._ask_monitor, 0):
             yield int(recv_monitor_message(self.monitor)["event"])
 
     def closed(self) -> Iterator[int]:
@@ -161,7 +166,7 @@ class Port:
             yield self.gone.pop(0)
 
     def _note_closed(self) -> None:
-        while _poll(self._ask_monitor, 0):
+        while poll(self._ask_monitor, 0):
             descriptor = int(recv_monitor_message(self.monitor)["value"])
             self.gone.append(descriptor)
             for name in self._origins.pop(descriptor, ()):
@@ -170,19 +175,14 @@ class Port:
                 if len(self._closed) > _REMEMBERED:
                     self._closed.popitem(last=False)
 
-    def take(self, told: bool = False) -> tuple[Any, list[Frame]] | None:
-        """The next message.
-
-        Args:
-            told: whether the socket's descriptor has announced a message.
+    def take(self) -> tuple[Any, list[Frame]] | None:
+        """The next message, which `poll` or the socket's descriptor has announced.
 
         Returns:
             The frame with the name of the sender, None where senders have none, and the other
             frames, of which a piece of a long frame has none; None if there is no message.
         """
         socket = self.socket
-        if not told and not _poll(self._ask, 0):  # an exception that says so takes far longer
-            return None
         try:
             first = frame = _receive(socket, _AT_ONCE, False)
         except zmq.Again:  # the descriptor announced something else

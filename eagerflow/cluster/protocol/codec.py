@@ -11,13 +11,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from eagerflow.cluster.protocol.message_heads import AbstractRecord
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ProtocolError
 
 _Any = TypeVar("_Any")
-_encode: Final = msgspec.msgpack.Encoder().encode
+#: the header of a message
+encode: Final[Callable[[AbstractRecord], bytes]] = msgspec.msgpack.Encoder().encode
 _decode: Final[Any] = msgspec.msgpack.Decoder(AnyMessage).decode
 
 
@@ -34,7 +36,7 @@ def write(message: AnyMessage, frames: Sequence[_Any] = ()) -> list[bytes | _Any
     >>> codec.read(sent)
     (RunStep(number=3, step=12, partition=1, feeds=(), keep=(), stream=0, free=()), [])
     """
-    return [_encode(message), *frames]
+    return [encode(message), *frames]
 
 
 def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, list[Frame]]:
@@ -46,26 +48,36 @@ def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, 
     if not frames:
         raise ProtocolError("an empty message")
     header, *rest = frames
-    message = _message(header, len(rest), limits)
-    for frame in rest:
-        if len(frame) > limits.frame:
-            raise ProtocolError(
-                "a frame is too large",
-                given=f"{len(frame)} bytes",
-                expected=f"at most {limits.frame}",
-            )
+    if len(header) > limits.header or len(frames) > limits.frames + 1:
+        raise ProtocolError(
+            "a message is too large",
+            given=f"a header of {len(header)} bytes and {len(rest)} frames",
+            expected=f"at most {limits.header} bytes and {limits.frames} frames",
+        )
+    try:
+        message: AnyMessage = _decode(header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        raise ProtocolError(
+            f"a message is malformed: {error}", expected="a message of the protocol"
+        ) from None
+    if rest and max(map(len, rest)) > limits.frame:
+        raise ProtocolError(
+            "a frame is too large",
+            given=f"{max(map(len, rest))} bytes",
+            expected=f"at most {limits.frame}",
+        )
     return message, rest
 
 
 def short_header(message: AnyMessage) -> bytes | None:
     """The header of a message, to follow a `SlabMessage`; None if it is too long for that."""
-    header = _encode(message)
+    header = encode(message)
     return None if len(header) >= LIMITS.chunk else header
 
 
 def write_in_slab(slab: SlabMessage, header: bytes, frames: Sequence[Frame]) -> list[Frame]:
     """A message whose long frames lie in a slab."""
-    return [_encode(slab), header, *frames]
+    return [encode(slab), header, *frames]
 
 
 def read_in_slab(
@@ -84,27 +96,10 @@ def read_in_slab(
     """
     if not frames:
         raise ProtocolError("a slab without a message")
-    header, *rest = frames
-    message = _message(header, len(rest), limits)
+    message, rest = read(frames, limits)
     if type(message) is SlabMessage:
         raise ProtocolError("a slab within a slab")
     return message, take(rest)
-
-
-def _message(header: Frame, count: int, limits: Limits) -> AnyMessage:
-    if len(header) > limits.header or count > limits.frames:
-        raise ProtocolError(
-            "a message is too large",
-            given=f"a header of {len(header)} bytes and {count} frames",
-            expected=f"at most {limits.header} bytes and {limits.frames} frames",
-        )
-    try:
-        message: AnyMessage = _decode(header)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-        raise ProtocolError(
-            f"a message is malformed: {error}", expected="a message of the protocol"
-        ) from None
-    return message
 
 
 def all_taken(frames: Iterator[Frame]) -> None:

@@ -159,11 +159,12 @@ def array_of(head: ArrayHead, frame: Frame) -> np.ndarray[Any, Any]:
     shape, order, nbytes = head.shape, head.order, len(frame)
     if order and sorted(order) != list(range(len(shape))):
         raise ProtocolError("the order of axes is none of this shape", given=str(head))
-    if prod(shape) * dtype.itemsize != nbytes:
+    expected = prod(shape) * dtype.itemsize if shape else dtype.itemsize
+    if expected != nbytes:
         raise ProtocolError(
             "the elements of an array do not fit its shape",
             given=f"{nbytes} bytes for {head}",
-            expected=f"{prod(shape) * dtype.itemsize} bytes",
+            expected=f"{expected} bytes",
         )
     if nbytes <= _SHORT:
         memory: Any = bytearray(frame)

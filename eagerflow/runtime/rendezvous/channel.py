@@ -170,14 +170,14 @@ class Channel:
         if self.log is not None or kind != "value" or message is None or early:
             return None
         incoming, outgoing = self._incoming, self._outgoing
-        if not incoming.expects(number, nbytes):
+        if not outgoing.only_answers(upto, urgent_upto):
             return None
-        gone = outgoing.answered_at_once(upto, limit, limit_bytes, urgent_upto)
-        if gone is not None:
-            incoming.take_at_once(nbytes, now)
-            self.wake = incoming.wake
-            if outgoing.values:
-                self.wake = min(outgoing.wake, self.wake)
+        if not incoming.take_at_once(number, nbytes, now):
+            return None
+        gone = outgoing.answered_at_once(upto, limit, limit_bytes)
+        self.wake = incoming.wake
+        if outgoing.values:
+            self.wake = min(outgoing.wake, self.wake)
         return gone
 
     def _arrived(self, packet: Packet, now: float, out: list[ChannelInstruction]) -> None:

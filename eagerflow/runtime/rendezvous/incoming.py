@@ -26,14 +26,14 @@ class Incoming:
         wake: when arrivals have to be acknowledged to the other end.
     """
 
-    __slots__ = ("_bytes", "_credit", "_credit_bytes", "_early", "_early_urgent",
+    __slots__ = ("_answer", "_bytes", "_credit", "_credit_bytes", "_early", "_early_urgent",
                  "_limit", "_limit_bytes", "_next", "_next_urgent", "_taken", "_taken_bytes",
-                 "_timing", "_told_bytes", "_told_limit", "wake")  # fmt: skip
+                 "_told_bytes", "_told_limit", "wake")  # fmt: skip
 
     def __init__(self, credit: int, credit_bytes: int, timing: ChannelTiming) -> None:
         self._credit = credit
         self._credit_bytes = credit_bytes
-        self._timing = timing
+        self._answer = timing.answer
         self._next = self._next_urgent = 1  # the first number that has not come
         self._early: dict[int, tuple[Message | None, int]] = {}  # with later numbers
         self._early_urgent: set[int] = set()
@@ -57,19 +57,32 @@ class Incoming:
         """Whether there was credit for a packet."""
         return packet.kind != "value" or packet.number <= self._limit
 
-    def expects(self, number: int, nbytes: int) -> bool:
-        """Whether a value is the next one, and there is credit for another one behind it."""
-        behind = number < self._limit and self._bytes + nbytes < self._limit_bytes
-        return behind and number == self._next and not self._early
+    def take_at_once(self, number: int, nbytes: int, now: float) -> bool:
+        """Take the next value, behind which there is credit for another; False for any other one.
 
-    def take_at_once(self, nbytes: int, now: float) -> None:
-        """Take the value that is expected, which its receiver takes at once."""
-        self._next += 1
-        self._bytes += nbytes
-        answer = now + self._timing.answer
-        if answer < self.wake:
-            self.wake = answer
-        self.taken(nbytes, now)
+        It is one for a receiver that takes it at once: as by `arrived` and `taken`.
+        """
+        came = self._bytes + nbytes
+        if (
+            number != self._next or number >= self._limit or came >= self._limit_bytes
+            or self._early
+        ):  # fmt: skip
+            return False
+        self._next = number + 1
+        self._bytes = came
+        self._taken += 1
+        self._taken_bytes += nbytes
+        self._limit = limit = self._taken + self._credit
+        self._limit_bytes = limit_bytes = self._taken_bytes + self._credit_bytes
+        if (
+            self._told_limit <= number or self._told_bytes <= came
+            or 2 * (limit - self._told_limit) >= self._credit
+            or 2 * (limit_bytes - self._told_bytes) >= self._credit_bytes
+        ):  # fmt: skip
+            self.wake = now
+        elif now + self._answer < self.wake:
+            self.wake = now + self._answer
+        return True
 
     def arrived(self, packet: Packet, now: float, out: list[Any]) -> None:
         """Take a packet that has come."""
@@ -92,7 +105,7 @@ class Incoming:
             self.wake = now  # an earlier one may be lost
         while self._next in self._early:
             self._next_value(*self._early.pop(self._next), now, out)
-        answer = now + self._timing.answer
+        answer = now + self._answer
         if answer < self.wake:
             self.wake = answer
 

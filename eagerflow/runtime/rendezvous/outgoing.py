@@ -142,22 +142,19 @@ class Outgoing:
         known = max(packet.upto, *packet.early) if packet.early else packet.upto
         return known < self._next and packet.urgent_upto < self._next_urgent
 
-    def answered_at_once(
-        self, upto: int, limit: int, limit_bytes: int, urgent_upto: int
-    ) -> list[Message] | None:
-        """The values that have arrived, by a packet that leads to nothing else.
+    def only_answers(self, upto: int, urgent_upto: int) -> bool:
+        """Whether a packet leads to no more than `answered_at_once`, and can have come."""
+        fits = upto < self._next and urgent_upto < self._next_urgent
+        return fits and not self._queue and not self.urgent
 
-        Returns:
-            None if it leads to more, or cannot have come; then nothing is done.
-        """
-        if upto >= self._next or urgent_upto >= self._next_urgent or self._queue or self.urgent:
-            return None
+    def answered_at_once(self, upto: int, limit: int, limit_bytes: int) -> list[Message]:
+        """Take a packet that `only_answers`; gives the values that have arrived."""
         gone, values = [], self.values
-        while values:
-            number = next(iter(values))  # they are in ascending order
+        for number in tuple(values) if values else ():  # they are in ascending order
             if number > upto:
                 break
-            message = values.pop(number).message
+            message = values[number].message
+            del values[number]
             if message is not None:
                 gone.append(message)
         if limit > self._limit:

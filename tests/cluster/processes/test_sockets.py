@@ -11,6 +11,7 @@ import pytest
 import zmq
 from zmq.utils.garbage import gc as frees
 
+from eagerflow.cluster.processes import sockets as process_sockets
 from eagerflow.cluster.processes.listening import Doors, doors_in
 from eagerflow.cluster.processes.sockets import Received, ServerSockets, _Outgoing
 from eagerflow.cluster.processes.zmq_sockets import Port, new_socket, send
@@ -43,7 +44,11 @@ class ScriptedPort:
     def comes(self, peer: bytes, descriptor: int) -> None:
         self.messages.append((Frame(peer, descriptor), [b"a header"]))
 
-    def take(self, told: bool = False) -> tuple[Frame, list[Any]] | None:
+    @property
+    def ask(self) -> list[Any]:
+        return self.messages
+
+    def take(self) -> tuple[Frame, list[Any]] | None:
         return self.messages.pop(0) if self.messages else None
 
     def closed(self) -> Iterator[int]:
@@ -57,7 +62,10 @@ def port() -> ScriptedPort:
 
 
 @pytest.fixture
-def sockets(tmp_path: Path, port: ScriptedPort) -> Iterator[ServerSockets]:
+def sockets(
+    tmp_path: Path, port: ScriptedPort, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ServerSockets]:
+    monkeypatch.setattr(process_sockets, "poll", lambda messages, seconds: messages)
     made = ServerSockets(doors_in(tmp_path, "ps:0"), LIMITS, None, lambda text: None)
     real = made._ports["client"]
     made._ports["client"] = port  # type: ignore[assignment]  # stands for one
@@ -67,7 +75,7 @@ def sockets(tmp_path: Path, port: ScriptedPort) -> Iterator[ServerSockets]:
 
 
 def received(sockets: ServerSockets) -> list[tuple[str, str]]:
-    sockets._ready = {"socket", "monitor"}
+    sockets.ready = {"socket", "monitor"}
     return [(one.kind, bytes.fromhex(one.peer.split()[1]).decode()) for one in sockets.receive()]
 
 

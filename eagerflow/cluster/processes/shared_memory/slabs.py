@@ -384,11 +384,8 @@ def framed(
     frames: Sequence[SentFrame | WrittenSlab],
 ) -> list[SentFrame]:
     """A message as frames for a process; long frames go in a slab where possible."""
-    for frame in frames:
-        if len(frame) >= LONG:
-            break
-    else:  # the usual case
-        return codec.write(message, frames)  # type: ignore[return-value]  # no written slab
+    if not frames or max(map(len, frames)) < LONG:  # the usual case
+        return [codec.encode(message), *frames]  # type: ignore[list-item]  # no written slab
     if name is not None:
         header = codec.short_header(message)
         held = None
@@ -409,5 +406,16 @@ def unframed(
     """
     message, rest = codec.read(frames, limits)
     if type(message) is SlabMessage:
-        return codec.read_in_slab(rest, partial(slabs.take, message), limits)
+        return unslabbed(slabs, message, rest, limits)
     return message, rest
+
+
+def unslabbed(
+    slabs: Slabs, slab: SlabMessage, rest: Sequence[Frame], limits: Limits
+) -> tuple[AnyMessage, list[Frame]]:
+    """The message whose long frames lie in a slab, and its frames.
+
+    Raises:
+        ProtocolError: as for `unframed`.
+    """
+    return codec.read_in_slab(rest, partial(slabs.take, slab), limits)
