@@ -116,7 +116,9 @@ class RemoteTier:
         by_task: dict[str | None, list[Partition]] = {}
         for p in remote:
             by_task.setdefault(p.device.task, []).append(p)
-        self.shares: Final = [TaskShare(partitions) for partitions in by_task.values()]
+        shares = [TaskShare(partitions) for partitions in by_task.values()]
+        # whoever receives most begins first: a value for a step that has begun takes fewer calls
+        self.shares: Final = sorted(shares, key=lambda share: -share.receives)
         whose = {p: share for share in self.shares for p in share.partitions}
         #: of each output the share of the task that gives it, None if it is computed here, and its
         #: index among the outputs of that share
@@ -288,6 +290,7 @@ class TaskShare:
         inputs: for each of its inputs the index of that input in the whole graph.
         kept: for each of its outputs whether the value stays at the task.
         first_output: for each partition the index of its first output.
+        receives: number of nodes that receive values.
         registered: the process that has registered the share, and the number of the share there.
     """
 
@@ -297,6 +300,8 @@ class TaskShare:
         self.kept = [lane_of(v) is not None for p in partitions for v in p.graph.outputs]
         counts = [len(p.graph.outputs) for p in partitions]
         self.first_output = dict(zip(partitions, accumulate(counts, initial=0), strict=False))
+        nodes = [node for p in partitions for node in p.graph.nodes]
+        self.receives = sum(lead_of(node.op) == "receive" for node in nodes)
         self.registered: tuple[RemoteTask, int] | None = None
         self._backend = _backend(partitions[0].device)
 

@@ -271,14 +271,14 @@ def test_a_step_is_a_short_message_and_the_graph_goes_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[tuple[Any, int]] = []
-    write = codec.write
+    encode = codec.encode
 
-    def counted(message: Any, frames: Any = ()) -> Any:
-        made = write(message, frames)
-        sent.append((message, len(made[0])))
-        return made
+    def counted(message: Any) -> bytes:
+        header = encode(message)
+        sent.append((message, len(header)))
+        return header
 
-    monkeypatch.setattr(codec, "write", counted)
+    monkeypatch.setattr(codec, "encode", counted)
     w = ef.Variable(ef.ones((3,)), device="ps:0")
 
     @ef.trace
