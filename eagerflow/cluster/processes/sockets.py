@@ -23,12 +23,13 @@ from eagerflow.cluster.processes.authentication import KEY, Authenticator
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.zmq_sockets import (
+    Asked,
     Port,
+    asked,
     bind,
     milliseconds,
     new_socket,
     poll,
-    readable,
     send,
     unbind,
 )
@@ -151,8 +152,8 @@ class AbstractSockets:
         self._context = zmq.Context()
         self._poll = select.poll()
         self._by_descriptor: dict[int, Any] = {}
-        #: sockets whose descriptors may miss a message (see `wait`)
-        self._unsettled: set[Any] = set()
+        #: what `poll` takes for the sockets whose descriptors may miss a message (see `wait`)
+        self._unsettled: set[Asked] = set()
         self.ready: set[Any] = set()
         self._watch(self.bell.fileno(), self.bell)
         self._authenticator: Authenticator | None = None
@@ -166,7 +167,7 @@ class AbstractSockets:
 
     def _watch_socket(self, socket: Any) -> None:
         self._watch(socket.getsockopt(_DESCRIPTOR), socket)
-        self._unsettled.add(socket)
+        self._unsettled.add(asked(socket))
 
     def _port(
         self, kind: int, events: int = zmq.EVENT_DISCONNECTED, *, domain: Domain | None = None,
@@ -185,7 +186,7 @@ class AbstractSockets:
             descriptor = one.getsockopt(_DESCRIPTOR)
             self._poll.unregister(descriptor)
             del self._by_descriptor[descriptor]
-            self._unsettled.discard(one)
+            self._unsettled.discard(asked(one))
         port.close()
 
     def wait(self, until: float) -> None:
@@ -198,7 +199,7 @@ class AbstractSockets:
         ready: set[Any] = set()
         self.ready = ready
         if self._unsettled:
-            for one, _ in readable(self._unsettled):
+            for one, _ in poll(list(self._unsettled), 0):
                 ready.add(one)
             self._unsettled.clear()
         left = 0.0 if ready else until - monotonic()
@@ -324,10 +325,10 @@ class ServerSockets(AbstractSockets):
                     user = self._users[peer][0] if peer in self._users else ""
                     if user != _REVOKED:
                         yield _make(Received, ("frames", peer, role, frames, user))
-                if not poll(port.ask, 0):
+                if not poll([port.asked], 0):
                     break
             else:
-                self._unsettled.add(port.socket)
+                self._unsettled.add(port.asked)
             if port.gone:
                 yield from self._gone(role, port)
 
@@ -364,9 +365,9 @@ class ServerSockets(AbstractSockets):
         """Send to a connection; the message is dropped if the peer is gone or does not read."""
         end = self._ends.get(peer)
         if end is not None:
-            port = self._ports[end.role].socket
-            self._unsettled.add(port)
-            send(port, [end.name, *frames])
+            port = self._ports[end.role]
+            self._unsettled.add(port.asked)
+            send(port.socket, [end.name, *frames])
 
     def close(self) -> None:
         for port in self._ports.values():
@@ -445,17 +446,17 @@ class ClientSockets(AbstractSockets):
                         break
                     if message[1]:
                         yield _make(Received, ("frames", task, "task", message[1], ""))
-                    if self._tasks.get(task) is not port or not poll(port.ask, 0):
+                    if self._tasks.get(task) is not port or not poll([port.asked], 0):
                         break  # the caller may have disconnected the task
                 else:
-                    self._unsettled.add(port.socket)
+                    self._unsettled.add(port.asked)
             if port.monitor in ready and self._tasks.get(task) is port:
                 yield from self._of(task, port)
 
     def _of(self, task: str, port: Port) -> Iterator[Received]:
         """The next event of the connection to a task."""
         for event in port.told():
-            self._unsettled.add(port.monitor)  # there may be more
+            self._unsettled.add(asked(port.monitor))  # there may be more
             kind = _TOLD[event]
             if kind in ("cut", "unreached"):  # this ends the connection, and is reported once
                 self.disconnect(task)
@@ -478,14 +479,14 @@ class ClientSockets(AbstractSockets):
             if frames:
                 user = "" if self._credentials is None else str(who.get("User-Id"))
                 yield _make(Received, ("frames", "", "packet", frames, user))
-            if not poll(door.ask, 0):
+            if not poll([door.asked], 0):
                 return
-        self._unsettled.add(door.socket)
+        self._unsettled.add(door.asked)
 
     def send(self, task: str, frames: Sequence[SentFrame]) -> None:
         port = self._tasks.get(task)
         if port is not None:
-            self._unsettled.add(port.socket)
+            self._unsettled.add(port.asked)
             send(port.socket, frames)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -26,7 +26,10 @@ _REMEMBERED: Final = 1_000
 # methods of the base class, and plain ints: the wrappers of pyzmq take longer than the calls
 _send: Final[Callable[..., Any]] = _Socket.send
 _receive: Final[Callable[..., Any]] = _Socket.recv
-poll: Final[Callable[..., list[tuple[Any, int]]]] = zmq_poll
+#: a socket with what it is asked for
+Asked = tuple[Any, int]
+#: gives those of some sockets of which a message can be taken, each with a number
+poll: Final[Callable[[list[Asked], int], list[tuple[Any, int]]]] = zmq_poll
 _READABLE: Final = int(zmq.POLLIN)
 _AT_ONCE: Final = int(zmq.NOBLOCK)
 _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
@@ -87,9 +90,9 @@ def unbind(address: str) -> None:
         Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
 
 
-def readable(sockets: Iterable[Any]) -> list[tuple[Any, int]]:
-    """The sockets of which a message can be taken, each with a number that has no meaning here."""
-    return poll([(socket, _READABLE) for socket in sockets], 0)
+def asked(socket: Any) -> Asked:
+    """What `poll` takes, to say whether a message lies at a socket."""
+    return socket, _READABLE
 
 
 def send(socket: Any, frames: Sequence[SentFrame], in_pieces: bool = False) -> None:
@@ -132,12 +135,12 @@ class Port:
     Attributes:
         socket: the socket.
         monitor: readable after events of connections.
-        ask: what `poll` takes, to say whether a message lies there.
+        asked: what `poll` takes, to say whether a message lies there.
         gone: descriptors of closed connections that `closed` has not given yet.
     """
 
-    __slots__ = ("_ask_monitor", "_closed", "_long", "_names", "_origins", "ask", "gone", "monitor",
-                 "socket")  # fmt: skip
+    __slots__ = ("_ask_monitor", "_closed", "_long", "_names", "_origins", "asked", "gone",
+                 "monitor", "socket")  # fmt: skip
 
     def __init__(
         self, socket: Any, events: int = zmq.EVENT_DISCONNECTED, limits: Limits = LIMITS
@@ -145,8 +148,8 @@ class Port:
         self.socket = socket
         self.monitor = socket.get_monitor_socket(events)
         self._names = socket.type == zmq.ROUTER
-        self.ask = [(socket, _READABLE)]
-        self._ask_monitor = [(self.monitor, _READABLE)]
+        self.asked = asked(socket)
+        self._ask_monitor = [asked(self.monitor)]
         self._long = LongFrames(limits)
         #: by the descriptor of a connection that long frames came by, the names. A closed
         #: connection may have had the same one: its last pieces are read after it was closed

@@ -420,8 +420,8 @@ class ServerMachine:
             )
         elif len(session.steps) >= self._limits.steps:
             error = self._failure("too many steps", expected=f"at most {self._limits.steps}")
-        else:
-            error = session.aborted(step)
+        elif session.aborts:
+            error = session.aborts.pop(step, None)
         if error is not None:
             self._let_go(session, message)
             self._answer(session, message.number, error=error)

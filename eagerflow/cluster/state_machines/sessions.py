@@ -46,10 +46,11 @@ class Session:
         partitions: by number the steps that wait for it to be read; None if it is ready.
         steps: open steps, with the number of the message to be answered.
         running: the open steps that run.
+        aborts: the errors of steps that were aborted before they began.
         asked: other messages not answered yet, with the partition if the message registers one.
     """
 
-    __slots__ = ("_aborted", "_last_step", "asked", "attempt", "came", "lease", "number",
+    __slots__ = ("_last_step", "aborts", "asked", "attempt", "came", "lease", "number",
                  "partitions", "peer", "running", "steps", "told", "who")  # fmt: skip
 
     def __init__(self, number: int, peer: str, attempt: int, who: str, lease: float) -> None:
@@ -65,7 +66,7 @@ class Session:
         self.asked: dict[int, int | None] = {}
         self.came = 1  # the greeting
         self._last_step = 0
-        self._aborted: dict[int, ErrorHead] = {}
+        self.aborts: dict[int, ErrorHead] = {}
 
     def next_number(self) -> int:
         """The number of the next message to the client."""
@@ -96,11 +97,7 @@ class Session:
         """Note that a step is to fail when it begins; whether it has not begun yet."""
         if step <= self._last_step:
             return False
-        self._aborted[step] = error
-        if len(self._aborted) > _REMEMBERED:
-            del self._aborted[next(iter(self._aborted))]
+        self.aborts[step] = error
+        if len(self.aborts) > _REMEMBERED:
+            del self.aborts[next(iter(self.aborts))]
         return True
-
-    def aborted(self, step: int) -> ErrorHead | None:
-        """The error of a step that was aborted before it began."""
-        return self._aborted.pop(step, None)

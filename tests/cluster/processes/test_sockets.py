@@ -45,7 +45,7 @@ class ScriptedPort:
         self.messages.append((Frame(peer, descriptor), [b"a header"]))
 
     @property
-    def ask(self) -> list[Any]:
+    def asked(self) -> list[Any]:
         return self.messages
 
     def take(self) -> tuple[Frame, list[Any]] | None:
@@ -65,7 +65,7 @@ def port() -> ScriptedPort:
 def sockets(
     tmp_path: Path, port: ScriptedPort, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ServerSockets]:
-    monkeypatch.setattr(process_sockets, "poll", lambda messages, seconds: messages)
+    monkeypatch.setattr(process_sockets, "poll", lambda ports, _: any(ports))
     made = ServerSockets(doors_in(tmp_path, "ps:0"), LIMITS, None, lambda text: None)
     real = made._ports["client"]
     made._ports["client"] = port  # type: ignore[assignment]  # stands for one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,29 @@ def test_large_values_go_in_slabs_and_leave_no_descriptor(cluster: Cluster) -> N
     pid = cluster.tasks["ps:0"].pid
     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
     assert not [link for link in links if "memfd" in link and "kernels" not in link]
+
+
+def page_faults(pid: int) -> int:
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[7])
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="of the GNU C library")
+def test_memory_of_freed_values_is_used_again(cluster: Cluster) -> None:
+    values = np.zeros(1_500_000, np.float32)
+    pages, pid = values.nbytes // 4096, cluster.tasks["ps:0"].pid
+    assert pid is not None
+
+    def put_and_free() -> int:
+        before = page_faults(pid)
+        kept = [ef.tensor(values, device="ps:0") for _ in range(8)]
+        assert [x[0].item() for x in kept] == [0.0] * 8
+        del kept
+        ef.hardware.synchronize("ps:0")
+        return page_faults(pid) - before
+
+    put_and_free()
+    assert min(put_and_free() for _ in range(3)) < pages  # of one value, instead of eight
 
 
 def test_an_array_may_be_written_into_as_soon_as_it_was_put(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.cluster.processes.client import Connections
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.messages import Register, RunStep
 from eagerflow.errors import (
@@ -295,6 +296,27 @@ def test_a_step_is_a_short_message_and_the_graph_goes_once(
     steps = [size for message, size in sent if isinstance(message, RunStep)]
     assert len(steps) == 6
     assert max(steps) <= 200
+
+
+def test_the_task_that_receives_most_begins_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes before its step has begun is kept, and handed over later."""
+    weights = [ef.Variable(float(i), device=f"ps:{i}") for i in range(2)]
+
+    @ef.trace
+    def step() -> Any:
+        with ef.device("worker:0"):
+            return weights[0].value + weights[1].value
+
+    order: list[list[str]] = []
+    run = Connections.run
+
+    def noted(self: Connections, pending: Any, parts: Any) -> None:
+        order.append(list(parts))
+        run(self, pending, parts)
+
+    monkeypatch.setattr(Connections, "run", noted)
+    assert step().item() == 1.0
+    assert order == [["worker:0", "ps:0", "ps:1"]]
 
 
 def test_a_runner_runs_steps_at_tasks() -> None:
