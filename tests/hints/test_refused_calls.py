@@ -94,8 +94,8 @@ def test_each_method_of_tensors() -> None:
         ("ef.nn.Linear(2, units=3)", "use out_features= instead of units="),
         ("ef.nn.Linear(2, 3, biass=True)", "did you mean bias="),
         (
-            "ef.random.normal(3, 4)",
-            "such as (2, 3), and later arguments have names: normal(shape=()",
+            "ef.random.bits(3, 4)",
+            "such as (2, 3), and later arguments have names: bits(shape=()",
         ),
         ("ef.broadcast_to(x)", "the call is broadcast_to(x, /, shape"),
         ("x.size(0)", "x.shape[i]"),

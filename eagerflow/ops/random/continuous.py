@@ -9,6 +9,7 @@ from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.errors import TensorValueError
+from eagerflow.ops.random.argument_order import shape_first
 from eagerflow.ops.random.draws import (
     EXPONENTIAL,
     GUMBEL,
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
 
 
+@shape_first
 @device_wins
 def uniform(
     shape: ShapeLike = (),
-    *,
     low: TensorLike = 0.0,
     high: TensorLike = 1.0,
+    *,
     dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,
@@ -63,12 +65,13 @@ def uniform(
     return affine(uniform_draw(sizes, made, where, generator), ends[0], width)
 
 
+@shape_first
 @device_wins
 def normal(
     shape: ShapeLike = (),
-    *,
     loc: TensorLike = 0.0,
     scale: TensorLike = 1.0,
+    *,
     dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,
@@ -132,11 +135,12 @@ def truncated_normal(
     return _scaled(name, TRUNCATED_NORMAL, shape, dtype, device, generator, loc, scale, **limits)
 
 
+@shape_first
 @device_wins
 def exponential(
     shape: ShapeLike = (),
-    *,
     scale: TensorLike = 1.0,
+    *,
     dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,
@@ -156,12 +160,13 @@ def exponential(
     return _scaled("exponential", EXPONENTIAL, shape, dtype, device, generator, 0.0, scale)
 
 
+@shape_first
 @device_wins
 def gumbel(
     shape: ShapeLike = (),
-    *,
     loc: TensorLike = 0.0,
     scale: TensorLike = 1.0,
+    *,
     dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,

@@ -14,6 +14,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.indexing.take_and_scatter import take
 from eagerflow.ops.ordering.sort import argsort
+from eagerflow.ops.random.argument_order import shape_first
 from eagerflow.ops.random.draws import (
     BITS,
     GUMBEL,
@@ -69,6 +70,7 @@ def bits(
 _ORDER: Final = "the shape comes first: randint((5,), 0, 10)"
 
 
+@shape_first
 @device_wins
 def randint(
     shape: ShapeLike,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def normal_like(
     x: TensorLike,
     /,
-    *,
     loc: TensorLike = 0.0,
     scale: TensorLike = 1.0,
+    *,
     generator: Generator | None = None,
 ) -> Tensor:
     """`normal` with the shape, dtype and device of ``x``.
@@ -42,9 +42,9 @@ def normal_like(
 def uniform_like(
     x: TensorLike,
     /,
-    *,
     low: TensorLike = 0.0,
     high: TensorLike = 1.0,
+    *,
     generator: Generator | None = None,
 ) -> Tensor:
     """`uniform` with the shape, dtype and device of ``x``.

@@ -12,6 +12,7 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device
+from eagerflow.ops.random.argument_order import shape_first
 from eagerflow.ops.random.draws import draw_type, in_range, key_of, parameters
 from eagerflow.ops.reduction.totals import sum
 from eagerflow.ops.rules.arguments import DeviceLike, as_shape
@@ -51,6 +52,7 @@ _POISSON: Final = define(
 )
 
 
+@shape_first
 @device_wins
 def gamma(
     shape: ShapeLike,
@@ -96,6 +98,7 @@ def _gamma(
     return cast(bind(_GAMMA, key_of(generator, where), a, shape=shape, dtype=made), dtype)
 
 
+@shape_first
 @device_wins
 def beta(
     shape: ShapeLike,
@@ -169,6 +172,7 @@ def dirichlet(
     return share
 
 
+@shape_first
 @device_wins
 def poisson(
     shape: ShapeLike = (),

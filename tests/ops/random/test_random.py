@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from collections import Counter
 from itertools import permutations
 
@@ -19,6 +20,7 @@ from eagerflow_kernels.portable.random import CONVERSIONS, philox
 from tests.messages import says
 from tests.ops.random import philox as plain
 
+X = ef.ones(2)
 FULL = 2**64 - 1
 #: tests/kat_vectors of Random123, the lines "philox4x64 10": counter, key, block
 KNOWN = [
@@ -454,7 +456,58 @@ def test_parameters_at_the_edge_are_taken() -> None:
     assert ef.random.normal((2,), scale=ef.ones(2, device="null:0")).shape == (2,)
 
 
-def test_randint_tells_whoever_gives_the_shape_last() -> None:
-    for wrong in (lambda: ef.random.randint(0, 10, (5,)), lambda: ef.random.randint(0, 10, 5)):
-        with pytest.raises(ValueError, match="the shape comes first"):
-            wrong()
+@pytest.mark.parametrize(
+    ("drawn", "by_name"),
+    [
+        (lambda g: g.uniform((3,), 0.5, 1.5), lambda g: g.uniform((3,), low=0.5, high=1.5)),
+        (lambda g: g.normal((3,), 2.0, 0.1), lambda g: g.normal((3,), loc=2.0, scale=0.1)),
+        (lambda g: g.gumbel((3,), 2.0, 0.1), lambda g: g.gumbel((3,), loc=2.0, scale=0.1)),
+        (lambda g: g.exponential((3,), 2.0), lambda g: g.exponential((3,), scale=2.0)),
+        (lambda g: g.poisson((3,), 2.0), lambda g: g.poisson((3,), rate=2.0)),
+        (lambda g: g.beta((3,), 2.0, 3.0), lambda g: g.beta((3,), a=2.0, b=3.0)),
+        (lambda g: g.uniform_like(X, 2.0, 3.0), lambda g: g.uniform_like(X, low=2.0, high=3.0)),
+        (lambda g: g.normal_like(X, 2.0, 3.0), lambda g: g.normal_like(X, loc=2.0, scale=3.0)),
+    ],
+)
+def test_parameters_follow_the_shape_by_position(drawn, by_name) -> None:
+    for run in (lambda f: f, ef.trace):
+        a, b = (run(f)(ef.random.Generator(3)) for f in (drawn, by_name))
+        assert a.tolist() == b.tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("uniform(0.0, 1.0, (3,))", "this is uniform\\(\\(3,\\), 0.0, 1.0\\)"),
+        ("uniform(0, 1, 5)", "this is uniform\\(\\(5,\\), 0, 1\\)"),
+        ("uniform(X, 2.0)", "this is uniform\\(\\(\\), f32\\[2\\]@cpu:0, 2.0\\)"),
+        ("normal([0, 5], 1)", "this is normal\\(\\(\\), \\[0, 5\\], 1\\)"),
+        ("normal(3, 4)", "a shape alone is one tuple: normal\\(\\(3, 4\\)\\)"),
+        ("normal(3, 4, 5, 6)", "a shape alone is one tuple: normal\\(\\(3, 4, 5, 6\\)\\)"),
+        ("gumbel(3, 4)", "this is gumbel"),
+        ("exponential(2, 5)", "this is exponential\\(\\(5,\\), 2\\)"),
+        ("poisson(5, 10)", "this is poisson\\(\\(10,\\), 5\\)"),
+        ("beta(2, 5, 10)", "this is beta\\(\\(10,\\), 2, 5\\)"),
+        ("gamma(2, 3)", "this is gamma\\(\\(3,\\), 2\\)"),
+        ("randint(0, 10, (5,))", "this is randint\\(\\(5,\\), 0, 10\\)"),
+        ("randint(0, 2, 10)", "this is randint\\(\\(10,\\), 0, 2\\)"),
+        ("randint(10, (3,))", "this is randint\\(\\(3,\\), low, 10\\)"),
+        ("randint((0, 1), (2, 3), (5, 2))", "the shape comes first"),
+    ],
+)
+def test_the_order_of_numpy_is_refused(wrong: str, hint: str) -> None:
+    for owner in (ef.random, ef.random.Generator(1)):
+        with pytest.raises(errors.ShapeError, check=says("the shape comes first")) as caught:
+            eval(f"owner.{wrong}", {"owner": owner, "X": X})
+        assert re.search(hint, caught.value.hint or caught.value.wrong)
+
+
+def test_sizes_alone_and_names_take_any_shape() -> None:
+    assert ef.random.uniform(5, low=2.0, high=3.0).shape == (5,)
+    assert ef.random.normal([2, 3], scale=(1.0, 2.0, 3.0)).shape == (2, 3)
+    assert ef.random.poisson(4).shape == (4,)
+
+
+def test_randint_tells_of_a_bound_that_is_a_tuple() -> None:
+    with pytest.raises(ValueError, check=says("the shape comes first")):
+        ef.random.randint((5,), low=0, high=(5,))
