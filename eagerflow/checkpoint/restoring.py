@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import eagerflow as ef
+from eagerflow.checkpoint.additions import additions
 from eagerflow.checkpoint.nodes import ARRAYS, LEAVES, TreeNode, assembled, build, leaves, walk
 from eagerflow.checkpoint.shards import Stored
 from eagerflow.errors import CheckpointError
@@ -74,7 +75,7 @@ def fit(
         wrong = _hook_misfit(target) if hooked else _misfit(target, source, stored, shared)
         misfits += [f"{path or 'the tree'} ({wrong})"] if wrong else []
     plan.unused = [path for path, leaf in there.items() if id(leaf) not in used]
-    _check(plan, partial, misfits)
+    _check(plan, partial, misfits, additions(like, saved, stored) if rename is None else "")
     return plan
 
 
@@ -201,13 +202,15 @@ def _words(node: TreeNode) -> str:
     return type(node.value).__name__ if node.kind == "plain" else f"a {node.kind}"
 
 
-def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
+def _check(plan: RestorePlan, partial: Partial, misfits: list[str], entries: str) -> None:
     missing = plan.left if partial is False or callable(partial) else []
     unexpected = plan.unused if partial is False else []
     lists = (("missing", missing), ("unexpected", unexpected), ("not fitting", misfits))
     wrong = [f"{title}: {first_names(names)}" for title, names in lists if names]
     if wrong:
         take = "partial=True takes the values that are there" if partial is False else None
+        if entries and not missing:
+            take = f"add {entries} to like=, and take it from the result; partial=True leaves it"
         renamed = renaming(missing, unexpected)
         if renamed is not None and take is not None:
             take = f"rename={{{renamed[0]!r}: {renamed[1]!r}}}, if these are the same; or {take}"

@@ -376,6 +376,37 @@ def test_the_nearest_path_is_named(path: Path, saved: object, like: object, hint
     assert str(caught.value.hint).startswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("more", "entries"),
+    [
+        ({"epoch": 3}, '"epoch": 0'),
+        ({"best": 0.25, "name": "a"}, '"best": 0.0, "name": ""'),
+        ({"done": True, "note": None}, '"done": False, "note": None'),
+        ({"w": ef.zeros((2, 3))}, '"w": ef.zeros((2, 3))'),
+        ({"n": ef.Variable(2)}, '"n": ef.Variable(ef.zeros((), dtype=ef.int64))'),
+        ({"g": ef.random.Generator(1)}, '"g": ef.random.Generator()'),
+        ({"more": {"step": 1, 2: (3.0,)}}, '"more": {"step": 0, 2: (0.0,)}'),
+        ({"losses": [1.0, 2.0]}, '"losses": [0.0, 0.0]'),
+        ({"losses": [1.0] * 5}, '"losses": ...'),
+        ({"net": ef.nn.Linear(2, 1)}, '"net": an object with that state'),
+        ({"inner": {"a": 2.0, "b": 1}}, '"inner": {..., "b": 0}'),
+        (dict.fromkeys("pqrst", 1), '"p": 0, "q": 0, "r": 0, and 2 more'),
+    ],
+)
+def test_the_entries_that_like_lacks_are_named(path: Path, more: Any, entries: str) -> None:
+    ef.checkpoint.save(path, {"x": 1.0, "inner": {"a": 2.0}} | more)
+    with pytest.raises(CheckpointError, check=says("unexpected: ")) as caught:
+        ef.checkpoint.load(path, like={"x": 0.0, "inner": {"a": 0.0}})
+    assert caught.value.hint == (
+        f"add {entries} to like=, and take it from the result; partial=True leaves it"
+    )
+
+
+def test_the_entry_that_is_named_gets_the_value(path: Path) -> None:
+    ef.checkpoint.save(path, {"v": ef.Variable(1.0), "epoch": 3})
+    assert ef.checkpoint.load(path, like={"v": ef.Variable(0.0), "epoch": 0})["epoch"] == 3
+
+
 def test_the_nearest_path_of_a_state_is_named() -> None:
     net, other = ef.nn.Linear(2, 3), ef.nn.Sequential(ef.nn.Linear(2, 3))
     with pytest.raises(CheckpointError, match="is 'wieght' there 'weight' here"):
