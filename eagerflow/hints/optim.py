@@ -29,9 +29,7 @@ OPTIM: Final = {
     "lr_scheduler": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
 }
 
-_RATE: Final = (
-    "of a schedule, optimiser.lr(optimiser.count) is the rate of the next update, a tensor"
-)
+_RATE: Final = "optimiser.current_lr is the rate of the next update, a tensor"
 #: of optimisers
 OPTIMISERS: Final = {
     "apply_gradients": "optimiser.update(grads)",
@@ -39,12 +37,14 @@ OPTIMISERS: Final = {
         ("global_step", "iterations", "num_updates", "steps"),
         "optimiser.count is the number of updates: optimiser.count.item()",
     ),
-    **dict.fromkeys(("get_last_lr", "get_lr"), f"optimiser.lr; {_RATE}"),
-    "learning_rate": "optimiser.lr",
+    **dict.fromkeys(
+        ("get_last_lr", "get_lr", "learning_rate"),
+        f"optimiser.lr is the number or the schedule, and may be set; {_RATE}",
+    ),
     "load_state_dict": "optimiser.load_state(state)",
     "minimize": TRAINING,
-    "param_groups": "optimiser.lr is the learning rate, and may be set; lr_scale= and "
-    "weight_decay= may be functions of a variable's path",
+    "param_groups": f"optimiser.lr is the number or the schedule, and may be set; {_RATE}; "
+    "lr_scale= and weight_decay= may be functions of a variable's path",
     "state_dict": "optimiser.state is a dict of its variables",
     "step": TRAINING + "; optimiser.count is the number of updates",
     "variables": "optimiser.state",

@@ -41,7 +41,11 @@ _POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
 )
-_FORMAT: Final = re.compile(r"^unsupported format string passed to (?P<kind>\w+)\.__format__$")
+#: Python's texts where an object that is no number is used as one
+_NO_NUMBER: Final = re.compile(
+    r"\.__format__$| real number, not |^unsupported operand type|__round__ method$"
+    r"| not supported between instances "
+)
 _NOT_CALLABLE: Final = re.compile(r"object is not callable$")
 #: packages with public functions
 _OURS: Final = ("eagerflow", "eagerflow_kernels")
@@ -65,10 +69,8 @@ def remedy(error: TypeError) -> str | None:
     if trace is None:
         return None
     text = str(error)
-    formatted = _FORMAT.match(text)
-    if formatted is not None:
-        kind = getattr(ef.optim, formatted["kind"], None)
-        is_schedule = inspect.isclass(kind) and issubclass(kind, ef.optim.AbstractSchedule)
+    if _NO_NUMBER.search(text):
+        is_schedule = any(map(_names_schedule, re.findall(r"\w+", text)))
         return find("AbstractSchedule", "item") if is_schedule else None
     path = _callee(trace.tb_frame.f_code, trace.tb_lasti)
     if _NOT_CALLABLE.search(text):
@@ -149,6 +151,11 @@ def of_call(
     if positional is None or positional <= room or inspect.Parameter.VAR_POSITIONAL in kinds:
         return None
     return of_argument(function, "", name)
+
+
+def _names_schedule(word: str) -> bool:
+    kind = vars(ef.optim).get(word)
+    return inspect.isclass(kind) and issubclass(kind, ef.optim.AbstractSchedule)
 
 
 def _of_count(form: str, name: str, parameters: Sequence[inspect.Parameter]) -> str:

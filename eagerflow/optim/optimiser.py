@@ -50,7 +50,8 @@ class AbstractOptimiser(ABC):
     retrace. State of variables of 16 bits is float32.
 
     Attributes:
-        lr: the learning rate, a number or a schedule; may be set between updates.
+        lr: the learning rate, a number or a schedule; may be set between updates. Its value is
+            `current_lr`.
         count: the number of updates done, an int64 variable.
         state: `count` and the accumulators by name, such as ``"exp_avg.layers.0.weight"``; where
             the formula has the number of an update, also ``"counts"``: for each variable, in
@@ -120,6 +121,26 @@ class AbstractOptimiser(ABC):
         1
         """
         return self._parameters
+
+    @property
+    def current_lr(self) -> ef.Tensor:
+        """The learning rate of the next update, ``f64[]``: of a schedule, its value now.
+
+        Before `update` it is the rate that the update will have, without ``lr_scale``.
+
+        Raises:
+            TensorValueError: the rate is negative or NaN (if traced: raised at run time).
+
+        >>> schedule = ef.optim.StepSchedule(0.5, step_size=1, gamma=0.5)
+        >>> optimiser = ef.optim.SGD([ef.Variable(0.0)], lr=schedule)
+        >>> float(optimiser.current_lr)
+        0.5
+        >>> optimiser.update([ef.tensor(1.0)])
+        >>> f"{optimiser.current_lr:.3f}"
+        '0.250'
+        """
+        with beside(self.count):
+            return self._rate(self.lr)
 
     def _accumulators(
         self, path: str, v: ef.Variable, wanted: Mapping[str, float]

@@ -22,6 +22,7 @@ from eagerflow.hints.function_names import GENERATORS, SPELLINGS
 from eagerflow.hints.nn import DRAWS, MODULES
 from eagerflow.hints.optim import LBFGS, OPTIMISERS, SCHEDULES
 from eagerflow.ops.state.variables import Variable
+from tests.messages import says
 
 
 def _objects() -> dict[str, tuple[Any, Any]]:
@@ -245,7 +246,10 @@ def test_what_is_said_of_generators_and_rates_does_it() -> None:
     schedule = ef.optim.StepSchedule(0.5, step_size=1, gamma=0.5)
     optimiser = ef.optim.SGD([ef.Variable([1.0])], lr=schedule)
     optimiser.update([ef.ones(1)])
-    assert (optimiser.count.item(), f"{optimiser.lr(optimiser.count):.3f}") == (1, "0.250")
+    assert (optimiser.count.item(), f"{optimiser.current_lr:.3f}") == (1, "0.250")
+    for name in ("get_last_lr", "learning_rate", "param_groups"):
+        with pytest.raises(AttributeError, check=says("optimiser.current_lr is the rate")):
+            getattr(optimiser, name)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import subprocess
 import sys
@@ -102,7 +103,12 @@ def test_each_method_of_tensors() -> None:
         ("v.size(0)", "x.shape[i]"),
         ("ef.ones(4).size()", "x.size is how many elements"),
         ("x.sum().size(0)", "x.size is how many elements"),
-        ("f'{schedule:.3f}'", "optimiser.lr(optimiser.count)"),
+        ("f'{schedule:.3f}'", "optimiser.current_lr is the rate of the next update"),
+        ("float(schedule)", "optimiser.current_lr is the rate of the next update"),
+        ("round(schedule, 3)", "optimiser.current_lr is the rate of the next update"),
+        ("math.log(schedule)", "optimiser.current_lr is the rate of the next update"),
+        ("0.5 * schedule", "optimiser.current_lr is the rate of the next update"),
+        ("schedule < 0.1", "optimiser.current_lr is the rate of the next update"),
         ("ef.checkpoint.load('path', map_location='cpu')", "with ef.device('cpu:0')"),
         ("v.value()", "without a call"),
         ("ef.checkpoint(len)", "ef.remat(f)"),
@@ -112,7 +118,7 @@ def test_each_method_of_tensors() -> None:
 )
 def test_the_remedy(call: str, remedy: str) -> None:
     schedule = ef.optim.StepSchedule(0.1, step_size=30)
-    names = {"ef": ef, "x": ef.ones(3), "v": ef.Variable(1.0), "schedule": schedule}
+    names = {"ef": ef, "math": math, "x": ef.ones(3), "v": ef.Variable(1.0), "schedule": schedule}
     with pytest.raises(TypeError) as caught:
         eval(call, names)
     assert remedy in _note(caught.value)

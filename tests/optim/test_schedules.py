@@ -199,3 +199,41 @@ def test_printing_and_equality() -> None:
 def test_errors(make: Any) -> None:
     with pytest.raises(TensorValueError, check=says(r"Schedule|WarmUp")):
         make()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_the_current_rate_is_that_of_the_next_update(traced: bool) -> None:
+    schedule = o.WarmUp(o.CosineSchedule(0.5, steps=4), steps=2)
+    v = ef.Variable(ef.zeros((), dtype=ef.float64))
+    optimiser = o.SGD([v], lr=schedule)
+
+    def step() -> Any:
+        rate = optimiser.current_lr
+        optimiser.update([ef.tensor(-1.0, dtype=ef.float64)])
+        return rate, optimiser.current_lr
+
+    run = ef.trace(step) if traced else step
+    for n in range(6):
+        old = float(v)
+        before, after = run()
+        assert (float(before), float(after)) == (schedule(n), schedule(n + 1))
+        assert float(v) - old == pytest.approx(schedule(n))
+        assert float(optimiser.current_lr) == schedule(n + 1)
+
+
+@pytest.mark.parametrize(
+    "rate", [0.25, ef.tensor(0.25), ef.Variable(0.25), lambda n: 0.25 / (n + 1.0)]
+)
+def test_each_kind_of_rate_has_a_current_value(rate: Any) -> None:
+    optimiser = o.Adam([ef.Variable(1.0)], lr=rate)
+    current = ef.trace(lambda: optimiser.current_lr)
+    for value in (optimiser.current_lr, current()):
+        assert (float(value), str(value.dtype), value.shape) == (0.25, "float64", ())
+    optimiser.lr = 0.5
+    assert (float(optimiser.current_lr), float(current())) == (0.5, 0.5)
+
+
+def test_a_negative_rate_has_no_current_value() -> None:
+    optimiser = o.SGD([ef.Variable(1.0)], lr=lambda n: n - 1.0)
+    with pytest.raises(TensorValueError, check=says("the learning rate is negative or NaN")):
+        _ = optimiser.current_lr
