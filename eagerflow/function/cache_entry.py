@@ -26,7 +26,7 @@ from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.lookup.call_arguments import Call
 from eagerflow.function.new_traces.leftover_handles import FirstRun
 from eagerflow.function.pushforward import Pushforward
-from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.ir import Graph, OutsideInput, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
 from eagerflow.hardware.kernel_library import in_force
@@ -195,6 +195,16 @@ class CacheEntry:
         return all(map(fits, call.shapes, self.patterns)) and (
             not self.asks_numbers or self.agrees([leaf.value for leaf in call.leaves])
         )
+
+    def graph_with_outside(self) -> Graph:
+        """The optimised graph, which knows the inputs that are read from outside."""
+        used = [one.path for one in self.captured if one.used]
+        inputs = self.optimised.inputs[len(self.optimised.inputs) - len(used) :]
+        self.optimised.outside = {
+            value.name: OutsideInput(path.text, path.get)
+            for value, path in zip(inputs, used, strict=True)
+        }
+        return self.optimised
 
     def shares(self, call: Call) -> bool:
         """Whether the same arguments as in the trace are read from outside as well.

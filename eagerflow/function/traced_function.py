@@ -260,7 +260,7 @@ class TracedFunction(Generic[_P, _R_co]):
         >>> [node.op for node in f.graph(ef.tensor(1.0)).nodes if node.op != "constant"]
         ['multiply', 'add']
         """
-        return self._traced("graph", args, kwargs)[0].optimised
+        return self._traced("graph", args, kwargs)[0].graph_with_outside()
 
     def abstract(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
         """The result for these arguments, with types in place of tensors; no op is run.

@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.value_types import NumberType, ValueSpec, ValueType
@@ -177,6 +177,18 @@ class Node:
         return f"<node {self.name}: {self.op}>"
 
 
+class OutsideInput(NamedTuple):
+    """An input that a traced function reads from outside, such as ``optimiser.lr``.
+
+    Attributes:
+        text: the expression that it is read by.
+        read: gives its present value.
+    """
+
+    text: str
+    read: Callable[[], object]
+
+
 @final
 class Graph:
     """A function as a static dataflow graph.
@@ -189,6 +201,7 @@ class Graph:
         resources: the variables, queues and functions that nodes refer to, by name. Subgraphs may
             have other names for them, which count where a subgraph stands alone.
         origin: the graph that passes made it from (`eagerflow.graph.passes.Origin`), or None.
+        outside: of a traced function, the inputs that each call reads from outside, by name.
 
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
     >>> graph.nodes[0].op, graph.inputs, graph.outputs[0].type
@@ -202,6 +215,7 @@ class Graph:
         self.outputs: list[Value] = []
         self.resources: dict[str, Any] = {}
         self.origin: Any = None  # passes are above this module
+        self.outside: Mapping[str, OutsideInput] = {}
         self._names: dict[str, int] = {}
 
     def unique(self, base: str) -> str:

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, final
 
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -14,7 +15,7 @@ from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DTypeError, GraphError, PlacementError, ShapeError
 from eagerflow.graph.devices import located
 from eagerflow.graph.edit import copy_node, inner_graphs, named_axes, needed
-from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.ir import Graph, Node, OutsideInput, Value
 from eagerflow.graph.placement_reasons import resource_text
 from eagerflow.graph.signatures import is_read
 from eagerflow.graph.value_types import NumberType
@@ -135,7 +136,7 @@ class _Names:
             value = self.find(key, x)
             if value in fed:
                 raise GraphError(
-                    f"%{value.name} is fed twice", given=", ".join(map(repr, feeds)),
+                    f"run: {value.name!r} is fed twice", given=", ".join(map(repr, feeds)),
                     expected="each value once, by itself or by its name",
                 )  # fmt: skip
             fed[value] = x
@@ -213,24 +214,40 @@ def extract(graph: Graph, fetches: Sequence[Value | Node], fed: Sequence[Value])
     result.resources = dict(graph.resources)
     values: dict[Value, Value] = {v: result.add_input(v.type, v.name, v.device) for v in fed}
     nodes: dict[Node, Node] = {}
-    for node in needed(graph, fetches, fed):
-        inputs = [_resolve(v, values) for v in node.inputs]
+    wanted = needed(graph, fetches, fed)
+    taken = dict.fromkeys([*chain.from_iterable(n.inputs for n in wanted), *fetches])
+    missing = [v for v in graph.inputs if v in taken and v not in values]
+    if missing:
+        raise _not_fed(graph, missing)
+    for node in wanted:
+        inputs = [values[v] for v in node.inputs]
         before = tuple([nodes[n] for n in node.control_inputs if n in nodes])
         made = nodes[node] = copy_node(result, node, inputs, control_inputs=before)
         for value, copied in zip(node.outputs, made.outputs, strict=True):
             values.setdefault(value, copied)
-    result.outputs = [_resolve(v, values) for v in fetches if isinstance(v, Value)]
+    result.outputs = [values[v] for v in fetches if isinstance(v, Value)]
     return result
 
 
-def _resolve(value: Value, values: Mapping[Value, Value]) -> Value:
-    if value in values:
-        return values[value]
-    assert value.node is None
-    raise GraphError(
-        f"%{value.name} is needed and not fed",
-        expected=f"a feed for {value!r}",
+def _not_fed(graph: Graph, missing: Sequence[Value]) -> GraphError:
+    """The error for inputs without a feed, which says where a traced function reads them."""
+    names = ", ".join([repr(v.name) for v in missing])
+    feeds = ", ".join([f'"{v.name}": {_present(v, graph.outside)}' for v in missing])
+    read = [graph.outside[v.name].text for v in missing if v.name in graph.outside]
+    return GraphError(
+        f"run: {names} {'is' if len(missing) == 1 else 'are'} needed and not fed",
+        expected=f"feeds such as {{{feeds}}}, of {', '.join([str(v.spec) for v in missing])}",
+        hint=f"a call of the function reads {', '.join(read)} from outside" if read else None,
     )
+
+
+def _present(value: Value, outside: Mapping[str, OutsideInput]) -> str:
+    """The value that a traced function reads now, if it is a number; of a tensor, its expression."""
+    if value.name not in outside:
+        return "..."
+    text, read = outside[value.name]
+    now = read()
+    return repr(now) if type(now) in _NUMBERS else text
 
 
 # --- feeds ------------------------------------------------------------------------------------
@@ -286,7 +303,7 @@ def _inputs(given: Mapping[Value, Any], usual: Device) -> list[Any]:
 def _misfit(value: Value, x: Tensor, sizes: Mapping[str, int] | None = None) -> ShapeError:
     known = ", ".join(f"{n}={s}" for n, s in (sizes or {}).items())
     return ShapeError(
-        f"run: the shape of %{value.name} is another",
+        f"run: the shape of {value.name!r} is another",
         given=str(type_of(x)),
         expected=f"{value.spec}" + (f" with {known}" if known else ""),
     )
@@ -321,5 +338,5 @@ def _number(value: Value, kind: NumberType, x: Any) -> complex:
 
 def _wrong_dtype(value: Value, given: str, hint: str | None = None) -> DTypeError:
     return DTypeError(
-        f"run: %{value.name} is of another dtype", given=given, expected=str(value.spec), hint=hint
+        f"run: {value.name!r} is of another dtype", given=given, expected=str(value.spec), hint=hint
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from typing import Any
 
@@ -16,6 +17,7 @@ from eagerflow.graph.devices import located
 from eagerflow.graph.verify import verify
 from eagerflow.runtime import fetches as run_module
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
+from tests.messages import says
 from tests.runtime.graphs import Traced, same
 
 TEXT = """graph f(%x: f32[n], %y: f32[n], %k: float) {
@@ -95,21 +97,21 @@ def test_what_can_be_fed(graph: Any) -> None:
 @pytest.mark.parametrize(
     ("fetches", "feeds", "error", "words"),
     [
-        (["b"], {}, GraphError, "%x is needed and not fed"),
-        (["d"], {"k": 1.0, "x": [1.0, 1.0]}, GraphError, "%y is needed and not fed"),
+        (["b"], {}, GraphError, "run: .x. is needed and not fed"),
+        (["d"], {"k": 1.0, "x": [1.0, 1.0]}, GraphError, "run: .y. is needed and not fed"),
         (["q"], {}, GraphError, "the graph has no value %q"),
         (["b"], {"q": 1}, GraphError, "the graph has no value %q"),
         ([3], {}, GraphError, "a fetch or a feed is not"),
         ("b", {}, GraphError, "fetches is a list"),
-        (["b"], {"x": [[1.0]]}, ShapeError, "the shape of %x is another"),
-        (["c"], {"x": [1.0, 1.0], "y": [1.0]}, ShapeError, "the shape of %y is another"),
-        (["d"], {"two.1": [1.0, 2.0], "k": 1.0}, ShapeError, "the shape of %two.1 is another"),
-        (["b"], {"x": np.zeros(2)}, DTypeError, "%x is of another dtype"),
-        (["b"], {"x": ef.zeros(2, dtype=ef.int32)}, DTypeError, "%x is of another dtype"),
-        (["b"], {"x": 1j}, DTypeError, "%x is of another dtype"),
-        (["e"], {"k": 1j}, DTypeError, "%k is of another dtype"),
-        (["e"], {"k": True}, DTypeError, "%k is of another dtype"),
-        (["e"], {"k": ef.ones(())}, DTypeError, "%k is of another dtype"),
+        (["b"], {"x": [[1.0]]}, ShapeError, "the shape of .x. is another"),
+        (["c"], {"x": [1.0, 1.0], "y": [1.0]}, ShapeError, "the shape of .y. is another"),
+        (["d"], {"two.1": [1.0, 2.0], "k": 1.0}, ShapeError, "the shape of .two.1. is another"),
+        (["b"], {"x": np.zeros(2)}, DTypeError, "run: .x. is of another dtype"),
+        (["b"], {"x": ef.zeros(2, dtype=ef.int32)}, DTypeError, "run: .x. is of another dtype"),
+        (["b"], {"x": 1j}, DTypeError, "run: .x. is of another dtype"),
+        (["e"], {"k": 1j}, DTypeError, "run: .k. is of another dtype"),
+        (["e"], {"k": True}, DTypeError, "run: .k. is of another dtype"),
+        (["e"], {"k": ef.ones(())}, DTypeError, "run: .k. is of another dtype"),
     ],
 )
 def test_what_is_refused(graph: Any, fetches: Any, feeds: Any, error: Any, words: str) -> None:
@@ -154,7 +156,7 @@ def test_lists_are_taken_as_their_numbers_are(graph: Any) -> None:
     with pytest.raises(TensorValueError, match="300 does not fit into int8"):
         small.run(["y"], {"x": [300]})
     for x in ([1.0], np.ones(1), ef.ones(1)):
-        with pytest.raises(DTypeError, match="%x is of another dtype") as caught:
+        with pytest.raises(DTypeError, match="run: .x. is of another dtype") as caught:
             small.run(["y"], {"x": x})
         assert caught.value.hint == "convert it: ef.astype(x, 'int8')"
         assert small.run(["y"], {"x": ef.astype(x, "int8")})[0].tolist() == [-1]
@@ -391,5 +393,45 @@ def test_sizes_are_those_of_what_is_fed() -> None:
 
 def test_what_is_fed_twice(graph: Any) -> None:
     x = graph.inputs[0]
-    with pytest.raises(GraphError, match=f"%{x.name} is fed twice"):
+    with pytest.raises(GraphError, match=f"run: .{x.name}. is fed twice"):
         graph.run(graph.outputs, {x: ef.zeros(2), x.name: ef.zeros(2)})
+
+
+def test_inputs_from_outside_are_named_with_their_values() -> None:
+    v = ef.Variable([1.0, 2.0])
+    optimiser = ef.optim.SGD([v], lr=0.5)
+    weights, scale = ef.ones(2), 3
+
+    @ef.trace
+    def step(x: Any) -> Any:
+        optimiser.update([x * weights * scale])
+        return x + 1.0
+
+    graph = step.graph(ef.ones(2))
+    update = next(node for node in graph.nodes if node.op.startswith("assign"))
+    with pytest.raises(GraphError, check=says("run: 'x', ")) as caught:
+        graph.run([update], {})
+    text = str(caught.value)
+    assert '"x": ...' in text
+    assert "a call of the function reads scale, optimiser.lr, weights from outside" in text
+    fed = re.search(r"feeds such as (\{.*\})", text)
+    assert fed is not None
+    feeds = eval(fed[1], {"weights": weights})
+    assert feeds | {"x": 0, "weights": 0} == {
+        "x": 0, "scale": 3, "optimiser_lr": 0.5, "weights": 0
+    }  # fmt: skip
+    optimiser.lr = 0.25  # the values are those of now
+    some = {"x": ef.ones(2), "weights": weights, "scale": 3}
+    with pytest.raises(GraphError, check=says("run: 'optimiser_lr' is needed")) as caught:
+        graph.run([update], some)
+    assert '{"optimiser_lr": 0.25}, of float' in str(caught.value)
+    graph.run([update], {**feeds, "x": ef.ones(2)})
+    assert v.tolist() == [-0.5, 0.5]
+
+
+def test_inputs_of_a_graph_alone_are_named_without_values() -> None:
+    graph = ef.Graph.parse("graph f(%x: f32[2], %s: float) { %y = exp(%x) : f32[2] return %y }")
+    with pytest.raises(GraphError, check=says("run: 'x' is needed and not fed")) as caught:
+        graph.run(["y"])
+    assert 'feeds such as {"x": ...}, of f32[2]' in str(caught.value)
+    assert caught.value.hint is None
