@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, final
 
@@ -32,6 +32,8 @@ _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # Python's standard lib
 _INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")
 _OPTIMIZED: Final = 1  # the flag of code whose variables are in slots
 _STORES: Final = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
+#: characters of a source line in a message
+_WIDTH: Final = 100
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell has a file name of its own
 
 #: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
@@ -90,7 +92,24 @@ class Source:
         where = f"{cell_name(self.file)}:{self.line}"
         if self.code.co_name != "<module>":
             where += f" in {self.function}"
-        return f"{where}: {self.text}" if self.text else where
+        text = self._excerpt()
+        return f"{where}: {text}" if text else where
+
+    def _excerpt(self) -> str:
+        """The source line, cut around the expression if it is long."""
+        line = linecache.getline(self.file, self.line)
+        text = line.strip()
+        if len(text) <= _WIDTH:
+            return text
+        *_, start, end = next(islice(self.code.co_positions(), self.offset // 2, None), (None,) * 4)
+        if start is None or end is None:
+            return f"{text[:_WIDTH]}…"
+        raw = line.encode()  # columns count bytes
+        first = len(raw[:start].decode(errors="ignore")) - (len(line) - len(line.lstrip()))
+        length = len(raw[start:end].decode(errors="ignore"))
+        left = max(min(first - max(_WIDTH - length, 0) // 2, len(text) - _WIDTH), 0)
+        right = left + _WIDTH
+        return f"{'…' * (left > 0)}{text[left:right].strip()}{'…' * (right < len(text))}"
 
 
 def capture(depth: int = 1) -> Source | None:
@@ -137,6 +156,23 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
                     return source  # a code object and an offset
         frame = frame.f_back
     return library
+
+
+def replayed() -> tuple[str, Source | None] | None:
+    """The name and the line of the op whose gradient is being computed, None outside of gradients.
+
+    It is read from the frame that applies the rule, so running programs pay nothing for it.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_framework_frame(frame):
+        name = frame.f_globals.get("GRADIENT_OF")
+        if name is not None and {name, "code", "offset"} <= {*frame.f_code.co_varnames}:
+            known = variables_of(frame)
+            op, code, offset = known[name], known["code"], known["offset"]
+            called = op if type(op) is str else str(op.name)
+            return called, None if code is None else Source(code, offset)
+        frame = frame.f_back
+    return None
 
 
 def function_called() -> str | None:

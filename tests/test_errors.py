@@ -16,6 +16,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.op import define
+from eagerflow.source import Source
 
 V = ef.asarray([1.0, 2.0, 3.0])
 
@@ -329,3 +330,20 @@ def test_an_error_goes_to_another_process_whole(name: str) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is kind
     assert str(copy) == str(error)
+
+
+def test_a_long_line_is_cut_around_the_expression() -> None:
+    before = "ef.exp(x), " * 30
+    for text in (f"[{before}x @ y, {before}]", f"[x @ y, {before}]", f"[{before}x @ y]"):
+        code = compile(text, "<long>", "eval")
+        linecache.cache["<long>"] = (len(text), None, [text], "<long>")
+        with pytest.raises(errors.ShapeError) as caught:
+            eval(code, {"ef": ef, "x": ef.ones((2, 3)), "y": ef.ones((2, 3))})
+        shown = str(caught.value).partition("at: <long>:1: ")[2]
+        assert "x @ y" in shown
+        assert 90 < len(shown) <= 102
+        assert shown.startswith("…") == (not text.startswith("[x"))
+        assert shown.endswith("…") == (not text.endswith("y]"))
+    source = caught.value.source
+    assert isinstance(source, Source)
+    assert source.text == text

@@ -11,10 +11,11 @@ from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Recor
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import applying_rules
 from eagerflow.core.op import Op, bind, declare, functions, joint
+from eagerflow.core.op_records.non_finite_hints import note_gradient
 from eagerflow.core.op_records.registration_checks import count_of_rules
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import may_equal
-from eagerflow.errors import EagerflowError, GradientError, note_origin
+from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.hardware import NullArray, as_device
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.rules.sizes import matched
@@ -130,6 +131,8 @@ _full: Final = declare("full")
 _null: Final = as_device("null:0")
 #: `eagerflow.source` takes the local variable of this name in frames of this file for the source
 REPLAYS: Final = "at"
+#: likewise, the op whose rule is applied
+GRADIENT_OF: Final = "op"
 
 
 def gradients(
@@ -274,7 +277,7 @@ def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
         return pull(op, slots, g, out, _values(record, FIRST_INPUT + 1, PER_INPUT), attrs)
     except EagerflowError as error:
         name = op if type(op) is str else op.name
-        note_origin(error, f"in the gradient of {name}, applied at {_source(code, offset)}")
+        note_gradient(error, name, _source(code, offset))
         raise
 
 

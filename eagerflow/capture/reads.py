@@ -205,7 +205,19 @@ def describe(value: Any) -> str:
     if value is sys.modules:
         return "sys.modules"
     try:
-        text = repr(value)
+        text = _sorted(value) if type(value) in (set, frozenset) and value else repr(value)
     except Exception:  # of the user's class
         text = object.__repr__(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _sorted(value: set[Any] | frozenset[Any]) -> str:
+    """The text of a set in one order, as that of a set itself differs between processes."""
+    items = f"{{{', '.join(sorted(map(repr, value)))}}}"
+    return items if type(value) is set else f"frozenset({items})"
+
+
+def with_article(name: str) -> str:
+    """The name of a class behind its article: ``an Adam``, ``an SGD``, ``a Linear``."""
+    vowels = "AEFHILMNORSX" if name[:2].isupper() else "AEIOaeio"  # abbreviations are spelled
+    return f"{'an' if name[:1] in vowels else 'a'} {name}"

@@ -19,6 +19,7 @@ from eagerflow import events, settings
 from eagerflow.core.infer import describe, infer_specs
 from eagerflow.core.interpreter import AbstractInterpreter, set_process_monitors
 from eagerflow.core.op import Op
+from eagerflow.core.op_records.non_finite_hints import remedy
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
 from eagerflow.events import OpEvent
@@ -111,7 +112,7 @@ def not_finite(
     return NonFiniteError(
         f"{op.name}: made {'a NaN' if nan else 'an infinity'} from finite inputs",
         given="; ".join(filter(None, (described, _ranges(given), *map(_count, made)))),
-        hint="ef.config(check_nan=False) lets it pass",
+        hint=remedy(op.name),
     )
 
 

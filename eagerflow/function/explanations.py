@@ -16,6 +16,11 @@ from eagerflow.formatting import escape
 _LEFT: Final = ' style="text-align: left"'
 
 
+#: a line on one place at which a kernel runs
+_RUNS: Final = re.compile(r"(?P<kernel>\w+) runs (?P<nodes>%.*)")
+_FEW: Final = 2  # kernels that have a line each
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class LeafRecord:
@@ -42,7 +47,8 @@ class TraceRecord:
         reason: the reason for which it was made.
         scope: the device scope that it is for; empty if there is none.
         seconds: duration of tracing and optimising.
-        nodes: number of nodes in the graph that runs.
+        nodes: number of nodes in the graph that runs. Constants count here and in
+            ``f.graph().nodes``; not in `eagerflow.show`, nor in ``f.explain("costs")``.
         static: numbers and sizes whose value Python asked for, so that another value needs another
             trace.
         outside: values read from outside at each call.
@@ -92,7 +98,7 @@ class TraceRecord:
             "static": _first(_grouped(self.static)),
             "outside": _first(self.outside),
             "unrolled": _first(self.unrolled),
-            "compiled": _first(self.compiled, 12),
+            "compiled": _kernels(self.compiled),
             "note": self.notes,
             "run as Python": self.unrepeated,
         }
@@ -103,6 +109,31 @@ def _first(items: Sequence[str], most: int = 5) -> list[str]:
     """The first of some texts, and a text with the number of others."""
     rest = len(items) - most
     return [*items[:most], f"and {rest} more"] if rest > 0 else [*items]
+
+
+def _kernels(items: Sequence[str]) -> list[str]:
+    """The kernels in one or two lines, and the first reasons for which nodes are in none."""
+    runs = [match for match in map(_RUNS.match, items) if match is not None]
+    others = [_short(item) for item in items if not _RUNS.match(item)]
+    if len(runs) <= _FEW:
+        return [*(f"a kernel runs {match['nodes']}" for match in runs), *_first(others)]
+    kernels = len({match["kernel"] for match in runs})
+    nodes = [match["nodes"].split(", ") for match in runs]
+    longest = max(nodes, key=len)
+    many = f"{kernels} kernels run" if kernels > 1 else "a kernel runs"
+    return [
+        f"{many} {sum(map(len, nodes))} nodes at {len(nodes)} places, most at once "
+        f"{', '.join(_first(longest)).replace(', and ', ' and ')}",
+        *_first(others),
+    ]
+
+
+def _short(item: str, most: int = 6) -> str:
+    """A line on nodes without a kernel, with the first of their names."""
+    start, _, rest = item.partition("alone: ")
+    names, colon, why = rest.partition(": ")
+    shown = ", ".join(_first(names.split(", "), most)).replace(", and ", " and ")
+    return item if start else f"alone: {shown}{colon}{why}" if colon else item
 
 
 def _grouped(items: Sequence[str], most: int = 4) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from eagerflow.source import warn
+from eagerflow.source import replayed, warn
 
 _T = TypeVar("_T")
 
@@ -117,7 +117,10 @@ def _state_that_calls(function: Callable[[str, int], None]) -> Any:
 
 
 def _warn(name: str, hint: str, what: str, _flag: int) -> None:
+    origin = replayed()
     text = f"{what} encountered in {name}"
+    if origin is not None:
+        text = f"{what} encountered in the gradient of {origin[0]}, applied at {origin[1]}"
     if what == _INVALID and hint:
         text += f"\n  hint: {hint}"
     warn(text, RuntimeWarning, _CALLED)

@@ -242,7 +242,7 @@ def _not_fed(graph: Graph, missing: Sequence[Value]) -> GraphError:
 
 
 def _present(value: Value, outside: Mapping[str, OutsideInput]) -> str:
-    """The value that a traced function reads now, if it is a number; of a tensor, its expression."""
+    """A number that a traced function reads now; of a tensor, the expression that it reads."""
     if value.name not in outside:
         return "..."
     text, read = outside[value.name]

@@ -15,6 +15,7 @@ from eagerflow import errors
 from eagerflow.core import op as op_module
 from eagerflow.core.monitors import timed
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.op_records import non_finite_hints
 from eagerflow.core.stack import stack
 from eagerflow_kernels import table
 from tests.recorded import Recorder, recorded
@@ -73,6 +74,45 @@ def test_the_values_and_the_number_of_bad_ones_are_shown(how) -> None:
     assert "values from 0 to 2 in absolute value, 0 in absolute value; 2 NaN of 2" in str(
         caught.value.given
     )
+
+
+@pytest.mark.parametrize(
+    ("made", "hint", "mended"),
+    [
+        (lambda x: ef.log(x), "ef.log(ef.clip(x, min=1e-12))", lambda x: ef.log(ef.clip(x, 1e-12))),
+        (lambda x: 1.0 / x, "ef.where(y != 0, y, 1.0)", lambda x: 1.0 / ef.where(x != 0, x, 1.0)),
+        (lambda x: x / x, "before dividing", lambda x: x / ef.where(x != 0, x, 1.0)),
+        (lambda x: ef.sqrt(x - 1), "ef.clip(x, min=0.0)", lambda x: ef.sqrt(ef.clip(x - 1, 0.0))),
+        (lambda x: ef.exp(1e3 * x), "x.max()", lambda x: ef.exp(1e3 * x - (1e3 * x).max())),
+        (lambda x: ef.logit(x), "binary_cross_entropy_with_logits", lambda x: x),
+        (
+            ef.grad(lambda x: ef.sqrt(x).sum()),
+            "at 0 the slope of a root is infinite",
+            ef.grad(lambda x: ef.where(x > 0, ef.sqrt(ef.where(x > 0, x, 1.0)), 0.0).sum()),
+        ),
+        (
+            ef.grad(lambda x: (x**0.5).sum()),
+            "choose the base before",
+            ef.grad(lambda x: (ef.where(x > 0, x, 1.0) ** 0.5).sum()),
+        ),
+    ],
+)
+def test_the_usual_remedy_is_named(made, hint: str, mended) -> None:
+    x = ef.tensor([0.0, 1.0])
+    for run in (lambda f: f, ef.trace):
+        with ef.config(check_nan=True):
+            with pytest.raises(errors.NonFiniteError) as caught:
+                run(made)(x)
+            run(mended)(x)
+        text = caught.value.hint or ""
+        assert hint in text
+        assert text.endswith("; ef.config(check_nan=False) lets it pass")
+        assert f"hint: {text}" in str(caught.value)
+
+
+def test_remedies_are_of_ops_that_there_are() -> None:
+    for name in (*non_finite_hints._REMEDIES, *non_finite_hints._IN_GRADIENTS):
+        assert op_module.find_op(name) is not None, name
 
 
 def test_an_infinity_is_named() -> None:

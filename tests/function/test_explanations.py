@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.capture.reads import with_article
 from eagerflow.errors import TraceError
+from eagerflow.function.explanations import TraceRecord
 from eagerflow.hardware.kernel_library import in_force
 
 
@@ -202,3 +205,71 @@ def test_a_static_size_names_the_function_that_needs_it() -> None:
     f(ef.zeros(2))
     f(ef.zeros(3))
     assert "in matrix_power at" in " ".join(f.explain().records[-1].static)
+
+
+def test_many_kernels_are_one_line() -> None:
+    places = [f"region_b4c0{i % 3} runs %add_{i}, %relu_{i}" for i in range(20)]
+    alone = f"alone: {', '.join(f'%matmul_{i}' for i in range(20))}: it has no native kernel"
+    record = TraceRecord("f()", "the first call", compiled=[*places, alone])
+    lines = [text for kind, text in record.shown() if kind == "compiled"]
+    assert lines == [
+        "3 kernels run 40 nodes at 20 places, most at once %add_0, %relu_0",
+        "alone: %matmul_0, %matmul_1, %matmul_2, %matmul_3, %matmul_4, %matmul_5 and 14 more: "
+        "it has no native kernel",
+    ]
+    few = TraceRecord("f()", "the first call", compiled=[places[0], "alone: %log: not native"])
+    assert [text for _, text in few.shown()] == [
+        "a kernel runs %add_0, %relu_0", "alone: %log: not native"
+    ]  # fmt: skip
+    none = TraceRecord("f()", "the first call", compiled=["nothing: compile='off'"])
+    assert [text for _, text in none.shown()] == ["nothing: compile='off'"]
+
+
+def test_sets_have_one_order_in_reasons() -> None:
+    program = (
+        "import eagerflow as ef\n"
+        "names = {'b', 'a', 'c'}\n"
+        "f = ef.trace(lambda x, mode: x * ('a' in names))\n"
+        "f(ef.ones(2), frozenset('xyz'))\n"
+        "names = {'f', 'd', 'e'}\n"
+        "f(ef.ones(2), frozenset('xyz'))\n"
+        "f(ef.ones(2), {'s', 'r'})\n"
+        "print(*[t.reason for t in f.traces], sep='\\n')"
+    )
+    shown = {
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(shown) == 1
+    assert "was {'a', 'b', 'c'}, now {'d', 'e', 'f'}" in shown.pop()
+
+
+@pytest.mark.parametrize(
+    "name", ["an Adam", "an SGD", "an LSTM", "a GRU", "a Linear", "an int", "a dict", "an RMSprop"]
+)
+def test_articles(name: str) -> None:
+    assert with_article(name.partition(" ")[2]) == name
+
+
+def test_counts_of_nodes_differ_by_the_constants() -> None:
+    w = ef.Variable(ef.ones((4, 4)))
+    optimiser = ef.optim.Adam([w], lr=0.1)
+    gradients_of = ef.value_and_grad(lambda x: ef.relu(x @ w).sum(), wrt=[w])
+
+    @ef.trace(compile="off")
+    def step(x: Any) -> Any:
+        loss, gradients = gradients_of(x)
+        optimiser.update(gradients)
+        return loss
+
+    step(ef.ones((3, 4)))
+    nodes = step.graph(ef.ones((3, 4))).nodes
+    constants = [node for node in nodes if node.op == "constant"]
+    rest = len(nodes) - len(constants)
+    assert constants
+    assert step.traces[-1].nodes == len(nodes)
+    assert f"graph step: {rest} nodes: " in str(ef.show(step))
+    assert f"step: {rest} ops, " in str(step.explain("costs"))

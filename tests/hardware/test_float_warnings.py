@@ -96,3 +96,20 @@ def test_a_kernel_of_a_user_warns_where_it_is_written() -> None:
     finally:
         table.remove(*row)
     assert caught[0].lineno == mine.__code__.co_firstlineno + 1
+
+
+def test_a_gradient_names_the_op_that_the_user_wrote() -> None:
+    def loss(x: Any) -> Any:
+        y = x @ LARGE
+        return (y * 1e10).sum()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ef.value_and_grad(loss)(ef.ones((2, 2)))
+    texts = [str(one.message) for one in caught]
+    line = loss.__code__.co_firstlineno + 1
+    inside = [text for text in texts if "in the gradient of" in text]
+    assert inside
+    assert "matmul_like" not in "".join(texts)
+    assert f"encountered in the gradient of matmul, applied at {__file__}:{line} in " in inside[0]
+    assert "y = x @ LARGE" in inside[0]

@@ -40,7 +40,7 @@ from weakref import ref
 
 from eagerflow.capture.access_paths import GONE, contents
 from eagerflow.capture.equality import content_of
-from eagerflow.capture.reads import Read, describe
+from eagerflow.capture.reads import Read, describe, with_article
 from eagerflow.core.tensor import AbstractArray
 
 
@@ -186,7 +186,7 @@ def _describe(read: Read) -> str:
     if read.kind == "size":
         return f"{value if isinstance(value, int) else len(contents(value))} items"
     if read.kind == "length":
-        return f"a {type(value).__name__} of {len(contents(value))}"
+        return f"{with_article(type(value).__name__)} of {len(contents(value))}"
     if read.kind in ("content", "array") and hasattr(value, "shape"):
         return f"an array {value.dtype}{list(value.shape)}"
     if read.kind in ("keys", "items", "content") or isinstance(value, (list, dict, set)):
@@ -198,7 +198,7 @@ def _describe(read: Read) -> str:
     kind = type(value)
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)) or kind.__repr__ in _PLAIN:
         return describe(value)
-    return f"a {kind.__name__}"
+    return with_article(kind.__name__)
 
 
 #: the reprs of builtin types: others may run code of the user

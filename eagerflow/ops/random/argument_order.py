@@ -45,12 +45,13 @@ def shape_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def _refusal(name: str, names: Sequence[str], alone: bool, args: Sequence[Any]) -> ShapeError:
     given = ", ".join(map(_text, args))
+    hints = (_numpy(name, names, args), _alone(name, args) if alone else "")
     by_name = " and ".join(f"{n}=" for n in names)
     return ShapeError(
         f"{name}: the shape comes first, as one tuple",
         given=f"{name}({given})",
         expected=f"{name}((2, 3), {', '.join(names)}), or {by_name} by name",
-        hint="; ".join(filter(None, (_numpy(name, names, args), alone and _alone(name, args)))),
+        hint="; ".join(filter(None, hints)) or None,
     )
 
 

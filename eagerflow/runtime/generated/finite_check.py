@@ -12,7 +12,8 @@ from eagerflow.core.monitors import (
     not_finite,
 )
 from eagerflow.core.op import get_op
-from eagerflow.errors import NonFiniteError, note_origin
+from eagerflow.core.op_records.non_finite_hints import note_gradient
+from eagerflow.errors import NonFiniteError
 from eagerflow.hardware import Device
 from eagerflow.runtime.generated.instructions import Instructions
 from eagerflow.types import LIST, TensorType
@@ -101,6 +102,5 @@ class FiniteCheck:
             specs.append(kind.like(shape=tuple(x.shape)).on(self._program.devices[register]))
         error = not_finite(get_op(node.op), specs, node.attrs, given, made)
         if node.forward is not None:
-            forward = node.forward
-            note_origin(error, f"in the gradient of {forward.op}, applied at {forward.source}")
+            note_gradient(error, node.forward.op, node.forward.source)
         return error
