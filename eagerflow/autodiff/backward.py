@@ -11,7 +11,7 @@ from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Recor
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import applying_rules
 from eagerflow.core.op import Op, bind, declare, functions, joint
-from eagerflow.core.op_records.non_finite_hints import note_gradient
+from eagerflow.core.op_records.non_finite_remedies import note_gradient
 from eagerflow.core.op_records.registration_checks import count_of_rules
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import may_equal

@@ -19,7 +19,7 @@ from eagerflow import events, settings
 from eagerflow.core.infer import describe, infer_specs
 from eagerflow.core.interpreter import AbstractInterpreter, set_process_monitors
 from eagerflow.core.op import Op
-from eagerflow.core.op_records.non_finite_hints import remedy
+from eagerflow.core.op_records.non_finite_remedies import remedy
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, KernelError, NonFiniteError
 from eagerflow.events import OpEvent

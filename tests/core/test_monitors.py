@@ -15,7 +15,7 @@ from eagerflow import errors
 from eagerflow.core import op as op_module
 from eagerflow.core.monitors import timed
 from eagerflow.core.op import Op, bind, define
-from eagerflow.core.op_records import non_finite_hints
+from eagerflow.core.op_records import non_finite_remedies
 from eagerflow.core.stack import stack
 from eagerflow_kernels import table
 from tests.recorded import Recorder, recorded
@@ -111,7 +111,7 @@ def test_the_usual_remedy_is_named(made, hint: str, mended) -> None:
 
 
 def test_remedies_are_of_ops_that_there_are() -> None:
-    for name in (*non_finite_hints._REMEDIES, *non_finite_hints._IN_GRADIENTS):
+    for name in (*non_finite_remedies._REMEDIES, *non_finite_remedies._IN_GRADIENTS):
         assert op_module.find_op(name) is not None, name
 
 

@@ -12,7 +12,7 @@ from eagerflow.core.monitors import (
     not_finite,
 )
 from eagerflow.core.op import get_op
-from eagerflow.core.op_records.non_finite_hints import note_gradient
+from eagerflow.core.op_records.non_finite_remedies import note_gradient
 from eagerflow.errors import NonFiniteError
 from eagerflow.hardware import Device
 from eagerflow.runtime.generated.instructions import Instructions
