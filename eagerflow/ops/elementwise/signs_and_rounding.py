@@ -301,15 +301,17 @@ def real(x: TensorLike, /) -> Tensor:
     """The real part of each element.
 
     Args:
-        x: numeric; for a real ``x``, the same values.
+        x: any dtype; if it is not complex, the same values.
 
     >>> ef.real(ef.tensor([1 + 2j]))
     Tensor([1.], f32[1]@cpu:0)
     """
     tensor = tensor_of(x)
-    if not tensor._lane.dtype.is_complex:
-        return positive(tensor)
-    return bind(_real, tensor)
+    dtype = tensor._lane.dtype
+    if dtype.is_complex:
+        return bind(_real, tensor)
+    # of bools, too: Python asks hasattr(x, "real") of protocols, as xarray does of each array
+    return positive(tensor) if dtype.is_integer or dtype.is_inexact else functions["copy"](tensor)
 
 
 _imag = define("imag", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype) * 1j,))

@@ -195,8 +195,8 @@ def trapezoid(
 
 def percentile(
     x: TensorLike,
-    q: TensorLike,
     /,
+    q: TensorLike,
     axis: Axis = None,
     *,
     method: Method = "linear",

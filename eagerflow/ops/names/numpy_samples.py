@@ -356,8 +356,8 @@ def nanmedian(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) ->
 
 def nanquantile(
     x: TensorLike,
-    q: TensorLike,
     /,
+    q: TensorLike,
     axis: Axis = None,
     *,
     method: Method = "linear",
@@ -385,8 +385,8 @@ def nanquantile(
 
 def nanpercentile(
     x: TensorLike,
-    q: TensorLike,
     /,
+    q: TensorLike,
     axis: Axis = None,
     *,
     method: Method = "linear",

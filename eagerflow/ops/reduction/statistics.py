@@ -269,8 +269,8 @@ Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 
 def quantile(
     x: TensorLike,
-    q: TensorLike,
     /,
+    q: TensorLike,
     axis: Axis = None,
     *,
     method: Method = "linear",

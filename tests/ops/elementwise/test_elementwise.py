@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import mpmath
 import numpy as np
@@ -272,6 +272,25 @@ def test_results_are_values_of_their_own() -> None:
         y = function(x)
         y += 1
         assert x.tolist() == [1.0, 2.0]
+
+
+def test_what_is_not_complex_is_its_own_real_part() -> None:
+    for values in ([True, False], [b"a", b""], [1, 2]):
+        x = ef.tensor(values)
+        assert isinstance(x, _WithParts)  # Python 3.11 reads the attributes of a protocol
+        y = x.real
+        assert (y.tolist(), y.dtype) == (values, x.dtype)
+        y[0] = x[1]
+        assert x.tolist() == values
+
+
+@runtime_checkable
+class _WithParts(Protocol):
+    """What has parts: libraries tell arrays by such protocols."""
+
+    @property
+    def real(self) -> object:
+        """The real part."""
 
 
 def test_kernels_do_not_write_into_their_inputs() -> None:

@@ -103,6 +103,8 @@ _SAME += [
 _SAME += [
     (lambda x: ef.percentile(x, 40, method="higher"),
      lambda x: np.percentile(x, 40, method="higher"), (_M,)),
+    (lambda x: ef.percentile(x, q=40), lambda x: np.percentile(x, q=40), (_M,)),
+    (lambda x: ef.quantile(x, q=0.3, axis=1), lambda x: np.quantile(x, q=0.3, axis=1), (_M,)),
 ]  # fmt: skip
 
 #: functions whose gradients by numeric differences would be NaN
@@ -125,6 +127,10 @@ _MISSING: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] =
     (lambda x: ef.nanpercentile(x, 40, 1, method="higher"),
      lambda x: np.nanpercentile(x, 40, 1, method="higher"), (_HOLES,)),
     (lambda x: ef.nanpercentile(x, 30, 0), lambda x: np.nanpercentile(x, 30, 0), (_HOLES,)),
+    (lambda x: ef.nanpercentile(x, q=30), lambda x: np.nanpercentile(x, q=30), (_HOLES,)),
+    # xarray calls it by these names
+    (lambda x: ef.nanquantile(x, q=[0.3], axis=0), lambda x: np.nanquantile(x, q=[0.3], axis=0),
+     (_HOLES,)),
 ]  # fmt: skip
 
 
