@@ -244,13 +244,15 @@ def round(x: TensorLike, /, decimals: int = 0) -> Tensor:
     """Each element rounded to the nearest integer, ties to even.
 
     Args:
-        x: numeric; integers are returned unchanged. For complex numbers, both parts are rounded.
-        decimals: number of digits after the point to round to.
+        x: numeric; integers stay integers. For complex numbers, both parts are rounded.
+        decimals: number of digits after the point to round to; -1 rounds to tens.
 
     >>> ef.round(ef.tensor([1.5, 2.5, -1.7]))
     Tensor([ 2.,  2., -2.], f32[3]@cpu:0)
     """
     x = tensor_of(x)
+    if x._lane.dtype.is_integer and decimals:
+        return positive(x) if decimals > 0 else _rounded_integer(x, 10**-decimals)
     if decimals > 0:
         return _rounded(_round, x * 10.0**decimals) / 10.0**decimals
     if decimals < 0:
@@ -263,6 +265,17 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
     if tensor._lane.dtype.is_integer:
         return positive(tensor)
     return bind(op, tensor)
+
+
+def _rounded_integer(x: Tensor, step: int) -> Tensor:
+    """Integers rounded to multiples of ``step``, ties to even multiples, without a float."""
+    if step > int(functions["iinfo"](x.dtype).max):
+        return x * 0
+    count = x // step
+    rest = x - count * step
+    missing = step - rest  # not 2 * rest, which may be past the range
+    up = (rest > missing) | ((rest == missing) & (count % 2 == 1))
+    return (count + cast(up, x.dtype)) * step
 
 
 # --- parts of complex numbers ---------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
+from eagerflow.dims import same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.creation.dtypes import astype
 from eagerflow.ops.elementwise.arithmetic import clip, maximum, minimum
@@ -22,8 +23,8 @@ from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.names.numpy_names import cov
 from eagerflow.ops.ordering.sort import sort
 from eagerflow.ops.reduction.cumulative import cumprod, cumsum, diff
-from eagerflow.ops.reduction.statistics import Method, between
-from eagerflow.ops.reduction.totals import Axis, prod, sum
+from eagerflow.ops.reduction.statistics import Method, between, without_nan
+from eagerflow.ops.reduction.totals import Axis, lines, prod, sum
 from eagerflow.ops.rules.arguments import axes_of, check_choice
 from eagerflow.ops.rules.promotion import (
     cast,
@@ -295,7 +296,7 @@ def nanprod(x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *,
     >>> ef.nanprod(ef.tensor([2.0, float("nan"), 3.0]))
     Tensor(6., f32[]@cpu:0)
     """
-    return prod(_without_nan(x, 1), axis, dtype, keepdims=keepdims)
+    return prod(without_nan(x, 1)[0], axis, dtype, keepdims=keepdims)
 
 
 def nancumsum(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -> Tensor:
@@ -312,7 +313,7 @@ def nancumsum(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None
     >>> ef.nancumsum(ef.tensor([1.0, float("nan"), 3.0]))
     Tensor([1., 1., 4.], f32[3]@cpu:0)
     """
-    return cumsum(_without_nan(x, 0), axis, dtype)
+    return cumsum(without_nan(x, 0)[0], axis, dtype)
 
 
 def nancumprod(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -> Tensor:
@@ -329,16 +330,11 @@ def nancumprod(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = Non
     >>> ef.nancumprod(ef.tensor([2.0, float("nan"), 3.0]))
     Tensor([2., 2., 6.], f32[3]@cpu:0)
     """
-    return cumprod(_without_nan(x, 1), axis, dtype)
-
-
-def _without_nan(x: TensorLike, neutral: int) -> Tensor:
-    tensor = tensor_of(x)
-    return where(isnan(tensor), neutral, tensor) if tensor.dtype.is_inexact else tensor
+    return cumprod(without_nan(x, 1)[0], axis, dtype)
 
 
 def nanmedian(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """The median of the elements that are not NaN; NaN if all are.
+    """The median of the elements that are not NaN; NaN if there are none.
 
     Args:
         x: floating; integers count as float32.
@@ -363,7 +359,7 @@ def nanquantile(
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """`quantile` of the elements that are not NaN; NaN if all are.
+    """`quantile` of the elements that are not NaN; NaN if there are none.
 
     Args:
         x: floating; integers count as float32.
@@ -392,7 +388,7 @@ def nanpercentile(
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """`percentile` of the elements that are not NaN; NaN if all are.
+    """`percentile` of the elements that are not NaN; NaN if there are none.
 
     Args:
         x: floating; integers count as float32.
@@ -424,8 +420,9 @@ def _nanquantile(
     if not host_check(lambda part: (part >= 0) & (part <= 1), fraction):
         raise TensorValueError(f"{name}: q is out of range", given=f"q={q!r}", expected="0 to 1")
     axes = axes_of(name, tensor, axis)
-    flat = reshape(moveaxis(tensor, axes, range(-len(axes), 0)) if axes else tensor,
-                   (*(n for i, n in enumerate(tensor.shape) if i not in axes), -1))  # fmt: skip
+    _, _, flat = lines(tensor, axes)
+    if same(flat.shape[-1], 0):  # as if there were one, and it were missing
+        flat = pad(flat, ((0, 0),) * (len(flat.shape) - 1) + ((0, 1),), constant_values=math.nan)
     ranked = sort(flat, axis=-1)
     count = sum(logical_not(isnan(flat)), -1, keepdims=True)
     position = reshape(fraction, (-1,)) * cast(maximum(count - 1, 0), _DOUBLE)

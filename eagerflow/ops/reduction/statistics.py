@@ -379,9 +379,9 @@ def nansum(
     """The sum of the elements that are not NaN.
 
     Args:
-        x: floating or complex; integers count as float32.
+        x: numeric or bool.
         axis: the axis or axes to sum over; all if None.
-        dtype: dtype that ``x`` is converted to first; None keeps that of ``x``.
+        dtype: as for `sum`.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -390,8 +390,7 @@ def nansum(
     >>> ef.nansum(ef.tensor([1.0, float("nan"), 2.0]))
     Tensor(3., f32[]@cpu:0)
     """
-    tensor = floating(x, dtype)
-    return sum(where(isnan(tensor), 0.0, tensor), axis, keepdims=keepdims)
+    return sum(without_nan(x, 0.0)[0], axis, dtype, keepdims=keepdims)
 
 
 def nanmean(
@@ -420,7 +419,7 @@ def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     """The largest of the elements that are not NaN; NaN if all are.
 
     Args:
-        x: floating; integers count as float32.
+        x: real, or bool.
         axis: the axis or axes to search; all if None.
         keepdims: whether the reduced axes stay, with size 1.
 
@@ -438,7 +437,7 @@ def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     """The smallest of the elements that are not NaN; NaN if all are.
 
     Args:
-        x: floating; integers count as float32.
+        x: real, or bool.
         axis: the axis or axes to search; all if None.
         keepdims: whether the reduced axes stay, with size 1.
 
@@ -455,7 +454,25 @@ def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
 def _nan_extreme(
     extreme: Callable[..., Tensor], worst: float, x: TensorLike, axis: Axis, keepdims: bool
 ) -> Tensor:
-    tensor = floating(x)
-    lost = isnan(tensor)
-    values = extreme(where(lost, worst, tensor), axis, keepdims=keepdims)
+    kept, lost = without_nan(x, worst)
+    values = extreme(kept, axis, keepdims=keepdims)
+    if lost is None:
+        return values
     return where(all(lost, axis, keepdims=keepdims), math.nan, values)
+
+
+def without_nan(x: TensorLike, instead: float) -> tuple[Tensor, Tensor | None]:
+    """The elements with a number in place of NaN, and where NaN was.
+
+    Args:
+        x: any dtype.
+        instead: the number.
+
+    Returns:
+        The elements, and a mask; None for a dtype without NaN.
+    """
+    tensor = tensor_of(x)
+    if not tensor.dtype.is_inexact:
+        return tensor, None
+    lost = isnan(tensor)
+    return where(lost, instead, tensor), lost

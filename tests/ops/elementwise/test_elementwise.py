@@ -254,6 +254,20 @@ def test_round_to_decimals(x: list[float], decimals: int, expected: list[float])
     np.testing.assert_allclose(ef.round(ef.tensor(x), decimals).numpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64"])
+@pytest.mark.parametrize("decimals", [2, -1, -2, -3, -20])
+def test_rounded_integers_are_integers(dtype: str, decimals: int) -> None:
+    numbers = np.arange(-128, 256).astype(dtype)
+    got = ef.round(ef.tensor(numbers), decimals)
+    assert got.dtype == dtype
+    assert got.tolist() == np.round(numbers, decimals).tolist()
+
+
+def test_integers_past_those_that_are_floats_are_rounded() -> None:
+    assert ef.round(ef.tensor(2**62 + 5), -1).item() == 4611686018427387910
+    assert ef.round(ef.tensor(2**62 + 5), 1).item() == 2**62 + 5
+
+
 def test_the_next_number_of_16_bits() -> None:
     one = ef.ones((), dtype=ef.bfloat16)
     assert float(ef.nextafter(one, ef.tensor(2.0, dtype=ef.bfloat16))) == 1 + 2**-7

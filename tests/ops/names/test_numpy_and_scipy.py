@@ -176,6 +176,15 @@ def test_of_integers() -> None:
 
 
 @pytest.mark.parametrize(
+    "function", [ef.nanmedian, lambda *of: ef.nanquantile(of[0], 0.3, *of[1:])]
+)
+def test_without_elements_there_is_no_median(function: Callable[..., ef.Tensor]) -> None:
+    assert np.isnan(function(ef.zeros(0)).item())
+    assert np.isnan(function(ef.zeros((0, 2)), 0).numpy()).tolist() == [True, True]
+    assert function(ef.zeros((0, 2)), 1).shape == (0,)
+
+
+@pytest.mark.parametrize(
     ("call", "error", "text"),
     [
         (lambda: ef.gradient(ef.ones(1)), errors.ShapeError, "too few samples"),

@@ -215,6 +215,14 @@ def test_numbers_that_are_lost() -> None:
     assert ef.grad(ef.nansum)(x).tolist() == [[1, 0], [0, 0]]
 
 
+@pytest.mark.parametrize("name", ["nansum", "nanmax", "nanmin", "nanprod"])
+@pytest.mark.parametrize("values", [[1, 2**30 + 1], [True, False]])
+def test_what_has_no_nan_keeps_its_dtype_where_nan_is_ignored(name: str, values: list[Any]) -> None:
+    want = getattr(np, name)(np.array(values))
+    got = getattr(ef, name)(ef.tensor(values))
+    assert (got.item(), got.dtype) == (want.item(), want.dtype)
+
+
 def test_position_of_nan() -> None:
     x = ef.tensor([1.0, NAN, 3.0, NAN])
     assert (ef.argmax(x).item(), ef.argmin(x).item()) == (1, 1)
