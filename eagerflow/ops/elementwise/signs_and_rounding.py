@@ -269,7 +269,8 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
 
 def _rounded_integer(x: Tensor, step: int) -> Tensor:
     """Integers rounded to multiples of ``step``, ties to even multiples, without a float."""
-    if step > int(functions["iinfo"](x.dtype).max):
+    bits = 8 * x.dtype.itemsize - (x.dtype.kind == "signed integer")
+    if step >= 2**bits:
         return x * 0
     count = x // step
     rest = x - count * step

@@ -14,7 +14,7 @@ from eagerflow.dims import same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.creation.dtypes import astype
 from eagerflow.ops.elementwise.arithmetic import clip, maximum, minimum
-from eagerflow.ops.elementwise.logic import isnan, logical_not
+from eagerflow.ops.elementwise.logic import isfinite, isnan, logical_and, logical_not
 from eagerflow.ops.elementwise.powers_and_logarithms import sqrt
 from eagerflow.ops.elementwise.signs_and_rounding import ceil, floor
 from eagerflow.ops.indexing.take_and_scatter import take_along_axis
@@ -128,8 +128,11 @@ def _slope(x: Tensor, axis: int, step: TensorLike, edge_order: int) -> Tensor:
             )
         widths = diff(points)
         a, b = widths[:-1], widths[1:]
-        below = x[..., 1:-1] - x[..., :-2]
-        above = x[..., 2:] - x[..., 1:-1]
+        # between equal widths the middle sample does not count, so neither does its NaN
+        middle = x[..., 1:-1]
+        middle = where(logical_and(a == b, logical_not(isfinite(middle))), 0.0, middle)
+        below = middle - x[..., :-2]
+        above = x[..., 2:] - middle
         inner = (below * (b / a) + above * (a / b)) / (a + b)
         left, right = (widths[0], widths[min(1, count - 2)]), (widths[-1], widths[-2 % (count - 1)])
     first = _end(x[..., 0], x[..., 1], x[..., min(2, count - 1)], *left, edge_order)

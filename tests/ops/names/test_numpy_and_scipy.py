@@ -162,6 +162,13 @@ def test_gradients_pass_by_what_is_missing() -> None:
     ).tolist() == [1.0, 0.0]
 
 
+def test_slopes_pass_by_a_middle_that_is_missing() -> None:
+    positions = np.arange(5.0)
+    for x in ([1.0, _NAN, 3.0, 5.0, 8.0], [1.0, 2.0, np.inf, 5.0, 8.0]):
+        got = ef.gradient(ef.tensor(x, "float64"), ef.asarray(positions))
+        np.testing.assert_allclose(got.numpy(), np.gradient(np.array(x), positions))
+
+
 def test_of_integers() -> None:
     x = ef.tensor([1, 2, 3])
     assert ef.convolve(x, x).tolist() == np.convolve([1, 2, 3], [1, 2, 3]).tolist()
