@@ -109,12 +109,15 @@ _NOT_SHOWN: Final = frozenset({"start", "stop", "thread", "caller", "_told"})
 BriefStep = tuple[int, float, float, int, int]
 #: a region in brief: the numbers of its executable and of the region, then as for a step
 BriefRegion = tuple[int, int, float, float, int]
-#: a level in brief: name, resource, depth, capacity, producers, consumers, closed, and time
-BriefLevel = tuple[str, str, int, int, int, int, bool, float]
+#: a level in brief: name, resource, depth, capacity, producers, consumers, closed, time, and the
+#: number of elements ever taken out (-1 where they are not counted). A level may stand for several
+#: changes (see `AbstractMeeting.told_every`)
+BriefLevel = tuple[str, str, int, int, int, int, bool, float, int]
 #: a wait that is over in brief: the names of the resource and of the operation, the number of the
 #: executable and the name of the node (0 and empty in eager code), the name of the runner, the
-#: thread (0 for a wait that holds none), and times of beginning and end
-BriefWait = tuple[str, str, int, str, str, int, float, float]
+#: thread (0 for a wait that holds none), times of beginning and end, and the number of waits that
+#: it stands for: itself, and earlier ones not reported (see `AbstractMeeting.told_every`)
+BriefWait = tuple[str, str, int, str, str, int, float, float, int]
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from itertools import count
 from threading import Lock, get_ident
 from time import perf_counter
@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from eagerflow import events
 from eagerflow.events import QueueEvent, WaitEvent, step_of
-from eagerflow.events.instruments import ask_for_waits, tell_nobody
+from eagerflow.events.instruments import ask_for_waits, call_after_changes, tell_nobody
 from eagerflow.resources.queue_levels import Level
 from eagerflow.running_node import RunningNode, brief_node, node_of_thread, running_node
 
@@ -48,39 +48,40 @@ def note_wait(resource: AbstractMeeting, operation: str, start: float) -> None:
         start: when it began.
     """
     brief = WaitEvent.brief
-    if brief is not None:
+    if brief is not None and (waits := resource.count_wait()):
         executable, node = brief_node(3)
         brief(
             (resource.label, operation, executable, node, step_of.runner, get_ident(), start,
-             perf_counter())
+             perf_counter(), waits)
         )  # fmt: skip
 
 
 def noting(
     attempt: AbstractAttempt, callback: Callable[[], object],
-    described: Callable[[], dict[str, Any]],
+    place: Callable[[], tuple[int, str, str, int]],
 ) -> Callable[[], object]:  # fmt: skip
     """A callback of an attempt for which no thread sleeps, which reports the wait in brief first.
 
     Args:
         attempt: the attempt.
         callback: called once the attempt has ended.
-        described: gives the fields of its events.
+        place: gives the executable, the node, the runner and the thread, as in a `BriefWait`.
     """
     if WaitEvent.brief is None:
         return callback
 
     def ended() -> None:
         brief = WaitEvent.brief
-        if brief is not None and attempt.since is not None:
-            known = described()
-            brief(
-                (known["name"], known["operation"], known["executable"], known["node"],
-                 known["runner"], known["thread"], attempt.since, perf_counter())
-            )  # fmt: skip
+        since, owner = attempt.since, attempt.owner
+        if brief is not None and since is not None and (waits := owner.count_wait()):
+            brief((owner.label, attempt.what, *place(), since, perf_counter(), waits))
         callback()
 
     return ended
+
+
+def _place(known: Mapping[str, Any]) -> tuple[int, str, str, int]:
+    return known["executable"], known["node"], known["runner"], known["thread"]
 
 
 def _described(resource: AbstractMeeting, operation: str) -> dict[str, Any]:
@@ -137,16 +138,59 @@ def levels_of(names: Container[str]) -> list[Level]:
     >>> [(level.name, level.elements) for level in levels_of(["unused"])]
     [('unused', '0 of 4')]
     """
-    meetings = [meeting() for meeting in _meetings.valuerefs()]
-    return [one.level() for one in meetings if one is not None and one.kind and one.label in names]
+    return [one.level() for one in _living() if one.kind and one.label in names]
+
+
+def flows_of_queues() -> dict[str, tuple[int, int]]:
+    """By the name of each queue, the numbers of elements ever put in and ever taken out.
+
+    >>> from eagerflow.resources.attempt_events import flows_of_queues
+    >>> letters = ef.Queue(4, ef.tensor(0), name="read")
+    >>> letters.enqueue_many([1, 2, 3])
+    >>> int(letters.dequeue()), flows_of_queues()["read"]
+    (1, (3, 1))
+    """
+    flows = {}
+    for one in _counting():
+        with one.lock:
+            flows[one.label] = one.taken + one.size(), one.taken
+    return flows
+
+
+def thin_out(every: Mapping[str, int]) -> None:
+    """Let one reported level of a queue stand for several changes, and report the present one.
+
+    Args:
+        every: the number of changes, by the name of the queue.
+    """
+    for one in _counting():
+        changes = every.get(one.label)
+        if changes is not None:
+            one.told_every = changes
+            one.tell()
+
+
+def _counting() -> list[AbstractMeeting]:
+    """The living meetings that count the elements taken out."""
+    return [one for one in _living() if one.kind and one.taken >= 0]
+
+
+def _living() -> list[AbstractMeeting]:
+    return [one for ref in _meetings.valuerefs() if (one := ref()) is not None]
 
 
 def _open_waits() -> list[WaitEvent]:
-    meetings = [meeting() for meeting in _meetings.valuerefs()]
-    return [event for one in meetings if one is not None for event in one.open_waits()]
+    return [event for one in _living() for event in one.open_waits()]
+
+
+def _report_each() -> None:
+    """Have all meetings report each change, as an instrument has come or gone."""
+    for one in _living():
+        one.told_every, one._untold, one._told_wait = 1, 0, 1
 
 
 ask_for_waits(_open_waits)
+call_after_changes(_report_each)
 
 
 def tell_operation(resource: AbstractMeeting, operation: str) -> None:
@@ -186,7 +230,7 @@ def begin_told(
         known = {**here, **_described(attempt.owner, attempt.what)}
     else:
         known = described()
-    callback = noting(attempt, callback, lambda: known)
+    callback = noting(attempt, callback, lambda: _place(known))
     if is_heard:
         _Told(attempt, known).begin(callback)
     else:

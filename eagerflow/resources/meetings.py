@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from contextlib import suppress
 from itertools import count
+from random import Random
 from time import perf_counter
 from typing import Final
 
@@ -23,6 +24,8 @@ from eagerflow.source import capture
 from eagerflow.types import TensorSpec, TensorType
 
 _serial: Final = count(1)
+#: draws a whole number below its argument
+_draw: Final = Random(0).randrange
 _UNLIMITED: Final = float("inf")
 
 
@@ -41,6 +44,9 @@ class AbstractMeeting(ABC):
         identity: its name in its container.
         label: the name, or a generated unique one.
         made: the line that made it, None if not known.
+        taken: the number of elements ever taken out; -1 where they are not counted.
+        told_every: one change in this many, and about one wait in this many, are reported to those
+            who hear of them in brief.
         room: the capacity in elements, infinity for any number.
         closed: whether new elements are refused.
         device: the device of the elements.
@@ -48,8 +54,10 @@ class AbstractMeeting(ABC):
         lock: held during changes.
     """
 
-    __slots__ = ("__weakref__", "_again", "_ended", "_trying", "_wait_queues", "identity", "kind",
-                 "label", "lock", "made", "name")  # fmt: skip
+    __slots__ = ("__weakref__", "_again", "_ended", "_told_wait", "_trying", "_untold",
+                 "_wait_queues", "_waits", "identity", "kind", "label", "lock", "made", "name",
+                 "told_every")  # fmt: skip
+    taken: int = -1
     room: float = float("inf")
     closed: bool = False
     device: Device | None = None
@@ -69,6 +77,10 @@ class AbstractMeeting(ABC):
         self._ended: deque[AbstractAttempt] = deque()  # ended attempts that wait for a callback
         self._trying = False
         self._again = False
+        self.told_every = 1
+        self._untold = 0  # changes to come that the last reported level stands for
+        self._waits = 0  # since the last one that was reported
+        self._told_wait = 1  # the number of the next one to report
         know(self)
 
     @property
@@ -99,13 +111,33 @@ class AbstractMeeting(ABC):
         room = 0 if self.room == _UNLIMITED else int(self.room)
         return self.label, self.kind, self.size(), room, sum(puts), takes, self.closed
 
+    def tell_change(self) -> None:
+        """Report the current level, unless the last report stands for this change, too."""
+        if self._untold:
+            self._untold -= 1
+        else:
+            self.tell()
+
+    def count_wait(self) -> int:
+        """The number of waits that one stands for which is over now; 0 if it is not reported.
+
+        Which one is reported is drawn, as consumers and producers may alternate.
+        """
+        self._waits += 1
+        if self._waits < self._told_wait:
+            return 0
+        waits, self._waits = self._waits, 0
+        self._told_wait = 1 + _draw(2 * self.told_every - 1) if self.told_every > 1 else 1
+        return waits
+
     def tell(self) -> None:
         """Report the current level to the instruments."""
         event: LevelEvent | None = None
         with self.lock:
+            self._untold = 0 if LevelEvent.listeners else self.told_every - 1
             brief = LevelEvent.brief
             if brief is not None:
-                brief((*self._level(), perf_counter()))
+                brief((*self._level(), perf_counter(), self.taken))
             if LevelEvent.listeners:
                 event = LevelEvent(**self.level()._asdict(), device=str(self.device or ""))
         if event is not None:
@@ -169,7 +201,7 @@ class AbstractMeeting(ABC):
         if late is not None:
             raise late
         if tell and self.kind and LevelEvent.wanted:
-            self.tell()
+            self.tell_change()
 
     def _add(self, attempt: AbstractAttempt) -> bool:
         """Put an attempt into its wait queue; returns whether others may be able to go ahead.

@@ -111,11 +111,13 @@ class _Dequeue(AbstractAttempt):
             while len(self.taken) < count and available > 0:
                 store.move(self.taken)
                 available -= 1
+            queue.taken += len(self.taken) - before
         self.done = len(self.taken) >= count
         return self.done or len(self.taken) > before
 
     def retract(self) -> None:
         if self.taken:
+            self.owner.taken -= len(self.taken)
             self.owner.store.restore(self)
 
     @property
@@ -205,7 +207,7 @@ class QueueState(AbstractMeeting):
     1 of 2
     """
 
-    __slots__ = ("cause", "closed", "device", "failure", "room", "store", "types")
+    __slots__ = ("cause", "closed", "device", "failure", "room", "store", "taken", "types")
 
     def __init__(
         self,
@@ -222,6 +224,7 @@ class QueueState(AbstractMeeting):
         self.types = tuple(types)
         self.device = device
         self.closed = False
+        self.taken = 0
         self.failure: str | None = None
         self.cause: BaseException | None = None
 
@@ -282,7 +285,7 @@ class QueueState(AbstractMeeting):
         if takes:
             self.settle()
         elif LevelEvent.wanted:
-            self.tell()
+            self.tell_change()
         if QueueEvent.listeners:
             tell_operation(self, "enqueue")
         return True
@@ -297,10 +300,11 @@ class QueueState(AbstractMeeting):
             if takes or self._trying or store.available(self.closed) < 1:
                 return taken
             store.move(taken)
+            self.taken += 1
         if puts:
             self.settle()
         elif LevelEvent.wanted:
-            self.tell()
+            self.tell_change()
         if QueueEvent.listeners:
             tell_operation(self, "dequeue")
         return [store.element(taken[0])]
@@ -343,6 +347,7 @@ class QueueState(AbstractMeeting):
         with self.lock:
             self.closed = True
             if drop:
+                self.taken += len(self.store.items)
                 self.store.items.clear()
             for attempt in list(self._wait_queues[_PUT]):
                 if type(attempt) is _Close:

@@ -221,7 +221,10 @@ class Executable:
         event, seen, brief = None, None, StepEvent.brief
         if brief is not None:
             seen = None if self._wanted is None else self._take_observation()
-            done = self._noted(brief, done, seen)
+            if seen is None and self._untold:
+                self._untold -= 1
+            else:
+                done = self._noted(brief, done, seen)
         if StepEvent.listeners:
             event = self._event(tier)
             event.thread, event.caller, event.runner = 0, 0, runner
@@ -237,11 +240,14 @@ class Executable:
         seen: Observation | None,
     ) -> Callable[[Result], object]:  # fmt: skip
         """``done``, preceded by a note of how long the step that begins now took."""
-        start = perf_counter()
+        start, every = perf_counter(), 1
+        if seen is None and not StepEvent.listeners:
+            every = self.told_every
+            self._untold = every - 1
 
         def noted(result: Result) -> object:
             if seen is None:
-                note((self.number, start, perf_counter(), 0, 1))
+                note((self.number, start, perf_counter(), 0, every))
             else:
                 seen.end(start, perf_counter())
             return done(result)

@@ -17,6 +17,7 @@ from eagerflow.events import (
     WaitEvent,
     open_waits,
 )
+from eagerflow.resources.attempt_events import flows_of_queues, thin_out
 from eagerflow.resources.queue_levels import Level
 from eagerflow.watching.limits import ENDED_WAITS, PLACES, RETRACES, SECONDS_OF_WAITS
 from eagerflow.watching.series import Series
@@ -28,8 +29,11 @@ TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many"
 
 
 #: Operations on one element. After a wait the element passes directly between producer and
-#: consumer: it counts as put and taken, although the depth does not change.
+#: consumer: where elements are not counted, it counts as put and taken, although the depth does not
+#: change.
 _SINGLE: Final = ("enqueue", "dequeue")
+#: changes of a queue between two looks of which each is reported; of more, about so many
+_EACH: Final = 16
 
 
 @final
@@ -42,12 +46,15 @@ class QueueActivity:
         put: number of elements put in since watching began.
         taken: number of elements taken out.
         depths: the depth over time.
+        flow: the numbers of elements ever put in and taken out, as last reported; None where they
+            are not counted.
     """
 
     level: Level
     put: int
     taken: int
     depths: Series
+    flow: tuple[int, int] | None = None
 
 
 @final
@@ -109,11 +116,11 @@ class WaitActivity:
     seconds: float = 0.0
     lately: LateSums = field(default_factory=LateSums)
 
-    def add(self, seconds: float, stop: float) -> None:
-        """Add a wait that has ended."""
-        self.count += 1
-        self.seconds += seconds
-        self.lately.add(seconds, stop)
+    def add(self, seconds: float, stop: float, waits: int) -> None:
+        """Add a wait that has ended, and stands for so many."""
+        self.count += waits
+        self.seconds += seconds * waits
+        self.lately.add(seconds * waits, stop)
 
     @property
     def starves(self) -> bool:
@@ -193,9 +200,20 @@ class Activity:
         self.taken: dict[str, tuple[int, float]] = {}
         self.taken_lately = LateSums()
         self.told = 0
+        self._flows: dict[str, tuple[int, int]] = {}  # of queues, when watching began
+        self._thinned: dict[str, int] = {}  # by queue, changes that a reported level stands for
+
+    def begin_counting(self) -> None:
+        """Count elements of queues from now on."""
+        self._flows = flows_of_queues()
+        for name, flow in self._flows.items():
+            if name in self.queues:
+                self.queues[name].flow = flow
 
     def collect(self) -> None:
         """Take in the events that have come."""
+        if self._thinned:
+            thin_out(self._thinned)  # which reports their levels, too
         if self._open or self._begun:
             self._open = [e for e in (*self._open, *_taken(self._begun)) if e.stop is None]
         if self._stood:
@@ -254,25 +272,37 @@ class Activity:
         self.told += len(stood)
         for level in stood:
             levels.setdefault(level[0], []).append(level)
+        thinned: dict[str, int] = {}
         for name, of_queue in levels.items():
-            self._levels(name, of_queue)
+            every = self._levels(name, of_queue) // _EACH
+            if every > 1:
+                thinned[name] = every
+        if thinned.keys() != self._thinned.keys():
+            thin_out({**dict.fromkeys(self._thinned, 1), **thinned})
+        self._thinned = thinned
 
-    def _levels(self, name: str, levels: Sequence[BriefLevel]) -> None:
-        known = self.queues.get(name)
+    def _levels(self, name: str, levels: Sequence[BriefLevel]) -> int:
+        """Take in levels of a queue, at least one; returns the number of elements that moved."""
+        known, first = self.queues.get(name), Level(*levels[0][:7])
         if known is None:
             _make_room(self.queues)
-            first = Level(*levels[0][:7])
-            known = self.queues[name] = QueueActivity(first, first.depth, 0, Series())
-        depth = known.level.depth
-        for level in levels:
-            change = level[2] - depth
-            depth = level[2]
-            if change > 0:
-                known.put += change
+            known = self.queues[name] = QueueActivity(first, 0, 0, Series())
+            if levels[0][8] >= 0:
+                known.flow = self._flows.pop(name, (0, 0))
             else:
-                known.taken -= change
+                known.put = first.depth
+        before = known.put + known.taken
+        if known.flow is None:
+            _add_changes(known, levels)
+        else:
+            flow = levels[-1][8] + levels[-1][2], levels[-1][8]
+            # an earlier queue of this name may have had more
+            known.put += max(flow[0] - known.flow[0], 0)
+            known.taken += max(flow[1] - known.flow[1], 0)
+            known.flow = flow
         known.level = Level(*levels[-1][:7])
         known.depths.add([level[7] for level in levels], [level[2] for level in levels])
+        return known.put + known.taken - before
 
     def _wait(self, wait: BriefWait) -> None:
         key, start, stop = wait[:5], wait[6], wait[7]
@@ -280,9 +310,9 @@ class Activity:
         if known is None:
             _make_room(self.waits)
             known = self.waits[key] = WaitActivity(*key)
-        known.add(stop - start, stop)
+        known.add(stop - start, stop, wait[8])
         queue = self.queues.get(wait[0])
-        if queue is not None and wait[1] in _SINGLE:
+        if queue is not None and queue.flow is None and wait[1] in _SINGLE:
             queue.put += 1
             queue.taken += 1
 
@@ -320,6 +350,17 @@ class Activity:
     def waiting(self) -> list[WaitEvent]:
         """The waits in progress, including waits that began before watching."""
         return open_waits()
+
+
+def _add_changes(queue: QueueActivity, levels: Sequence[BriefLevel]) -> None:
+    """Add the elements of a queue that are not counted, by the changes of its depth."""
+    depth = queue.level.depth
+    for level in levels:
+        change, depth = level[2] - depth, level[2]
+        if change > 0:
+            queue.put += change
+        else:
+            queue.taken -= change
 
 
 def _taken(log: list[_Told]) -> list[_Told]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
-from typing import Final, final
+from typing import Any, Final, NamedTuple, final
 
-from eagerflow.graph.ir import Node
-from eagerflow.profiling.node_statistics import median
+import numpy as np
+
 from eagerflow.runtime.observed_step import NodeTimes, Observation
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.watching.graph_columns import NodeIndex
@@ -19,17 +18,17 @@ from eagerflow.watching.limits import OBSERVED_STEPS
 _ROUND: Final = 12
 #: seconds that a look at the clock costs an instruction at most
 _MOST_OF_A_LOOK: Final = 2e-6
+#: difference of two steps, as a fraction, from which on their nodes may take other shares
+_ALIKE: Final = 0.2
 #: seconds of a kernel's call at least: the weight of a light node of a chain besides its elements
 _CALL: Final = 2e-7
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class NodeCost:
+class NodeCost(NamedTuple):
     """The time of a node in a step.
 
     Attributes:
-        index: its number among the nodes (see `NodeIndex`).
+        number: its number among the nodes (see `NodeIndex`).
         node: its name.
         layer: the layer that it works for (`eagerflow.pictures.layers`).
         seconds: seconds of all its runs in one step, scaled to an unobserved step.
@@ -40,7 +39,7 @@ class NodeCost:
         seen: when the last of them ended, in seconds of ``time.perf_counter``.
     """
 
-    index: int
+    number: int
     node: str
     layer: str
     seconds: float
@@ -51,20 +50,33 @@ class NodeCost:
     seen: float
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Observed:
-    """An observed step: seconds and runs by the number of the node, corrected."""
+#: numbers for each node, or for each instruction
+_Numbers = np.ndarray[Any, np.dtype[Any]]
+
+
+class _Observed(NamedTuple):
+    """An observed step: seconds and runs of each node, corrected."""
 
     total: float
     seen: float
-    seconds: dict[int, float]
-    runs: dict[int, float]
+    seconds: _Numbers
+    runs: _Numbers
+
+
+class _Places(NamedTuple):
+    """The nodes of the instructions of a region: pairs, each with a fraction of the time."""
+
+    times: NodeTimes
+    instructions: _Numbers
+    nodes: _Numbers
+    fractions: _Numbers
 
 
 @final
 class NodeCosts:
     """Observed times of the nodes of one executable.
+
+    They are arrays, since there may be many nodes: a loop over them took as long as ten looks.
 
     Args:
         nodes: the nodes of the graph that it runs.
@@ -75,10 +87,10 @@ class NodeCosts:
 
     def __init__(self, nodes: NodeIndex) -> None:
         self._observed: deque[_Observed] = deque(maxlen=OBSERVED_STEPS)
-        self._least: tuple[dict[int, float], dict[int, float]] = {}, {}
+        self._least: tuple[_Numbers, _Numbers] = (np.full(len(nodes.nodes), np.inf),) * 2
         self._index = nodes
         self._seconds = node_seconds()
-        self._weights: dict[Node, float] = {}
+        self._places: dict[int, _Places] = {}
         self._table: tuple[int, Sequence[NodeCost]] = 0, ()
         self.version = 0
 
@@ -95,51 +107,68 @@ class NodeCosts:
                 the whole step.
         """
         assert observation.stop is not None
-        seconds: dict[int, float] = {}
-        bare: dict[int, float] = {}
-        runs: dict[int, float] = {}
+        count = len(self._index.nodes)
+        seconds, bare, runs = np.zeros((3, count))
         for number, times in observation.regions.items():
             # both are medians, of unequally many steps, so a region may exceed its step
             whole = min(regions[number] * times.begun, step) if number in regions else step
-            without = _without_looks(times, whole)
-            scale = whole / max(sum(without.values()), 1e-12)
-            for index, took in without.items():
-                for node, weight in self._nodes(times, index):
-                    bare[node] = bare.get(node, 0.0) + took * weight
-                    seconds[node] = seconds.get(node, 0.0) + took * weight * scale
-                    runs[node] = runs.get(node, 0.0) + times.runs[index]
-        if seconds:
+            ran = np.array(times.runs, np.float64)
+            without = _without_looks(np.array(times.seconds), ran, whole)
+            places = self._places_of(number, times)
+            took = np.bincount(places.nodes, without[places.instructions] * places.fractions, count)
+            bare += took
+            seconds += took * (whole / max(float(without.sum()), 1e-12))
+            runs += np.bincount(places.nodes, ran[places.instructions], count)
+        if runs.any():
             self._observed.append(_Observed(step, observation.stop, seconds, runs))
-            self._note_least(bare)
+            self._note_least(np.where(runs, bare, np.inf))
             self.version += 1
 
-    def _note_least(self, seconds: dict[int, float]) -> None:
+    def _note_least(self, seconds: _Numbers) -> None:
+        now, before = self._least
         if self.version % _ROUND == 0:
-            self._least = {}, self._least[0]
-        now = self._least[0]
-        for node, took in seconds.items():
-            now[node] = min(took, now.get(node, took))
+            now, before = np.full(len(now), np.inf), now
+        self._least = np.minimum(now, seconds), before
+
+    def _places_of(self, region: int, times: NodeTimes) -> _Places:
+        """The nodes of the instructions of a region; cached, since most steps run the same code."""
+        known = self._places.get(region)
+        if known is None or (
+            known.times.instructions is not times.instructions
+            or known.times.chains is not times.chains
+        ):
+            pairs = [
+                (i, node, fraction)
+                for i in range(len(times.runs)) for node, fraction in self._nodes(times, i)
+            ]  # fmt: skip
+            lines, nodes, fractions = zip(*pairs, strict=True) if pairs else ((), (), ())
+            known = self._places[region] = _Places(
+                times, np.array(lines, int), np.array(nodes, int), np.array(fractions, float)
+            )
+        return known
 
     def _nodes(self, times: NodeTimes, index: int) -> list[tuple[int, float]]:
         """The nodes whose time was noted with an instruction, each with its fraction."""
         members = [times.instructions[i].node for i in times.chains.get(index, (index,))]
         nodes = [node for node in members if node is not None]
-        weights = [self._weight_of(node) for node in nodes] if len(nodes) > 1 else [1.0]
+        weights = [1.0] if len(nodes) == 1 else [self._seconds(node) + _CALL for node in nodes]
         whole = sum(weights)
-        parts = [(self._index.of(n), w / whole) for n, w in zip(nodes, weights, strict=False)]
+        parts = [(self._index.of(n), w / whole) for n, w in zip(nodes, weights, strict=True)]
         return [(index, weight) for index, weight in parts if index is not None]
-
-    def _weight_of(self, node: Node) -> float:
-        """The weight of a node of a chain: an estimate in seconds, cached."""
-        weight = self._weights.get(node)
-        if weight is None:
-            weight = self._weights[node] = self._seconds(node) + _CALL
-        return weight
 
     @property
     def steps(self) -> int:
         """Number of observed steps from which the figures are computed."""
         return len(self._observed)
+
+    def is_settled(self, step: float) -> bool:
+        """Whether there are enough observed steps, and most took about as long as steps do now.
+
+        Args:
+            step: seconds of an unobserved step.
+        """
+        alike = [o for o in self._observed if abs(o.total - step) < _ALIKE * step]
+        return len(self._observed) == OBSERVED_STEPS and 2 * len(alike) > OBSERVED_STEPS
 
     def least(self) -> Mapping[int, float]:
         """The shortest observed time of each node in a step, of the last 12 to 24.
@@ -147,8 +176,9 @@ class NodeCosts:
         Other users of the machine, or of the interpreter's lock, slow down nodes and regions now
         and then; so these times are for comparing nodes, and do not add up to a step.
         """
-        now, before = self._least
-        return {node: min(took, before.get(node, took)) for node, took in {**before, **now}.items()}
+        least = np.minimum(*self._least)
+        nodes = np.flatnonzero(np.isfinite(least))
+        return dict(zip(nodes.tolist(), least[nodes].tolist(), strict=True))
 
     def table(self) -> Sequence[NodeCost]:
         """The nodes that ran, the slowest first."""
@@ -158,57 +188,42 @@ class NodeCosts:
         return self._table[1]
 
     def _ordered(self, observed: Sequence[_Observed]) -> Sequence[NodeCost]:
-        whole = sum(o.total for o in observed)
         # an interrupted step overstates one node; medians are robust to that
-        ranked = _ranked([o.seconds for o in observed])
-        seconds = {node: median(times) for node, times in ranked.items()}
-        scale = sum(sum(o.seconds.values()) for o in observed) / max(sum(seconds.values()), 1e-12)
-        runs = _summed([o.runs for o in observed])
+        ranked = np.sort([o.seconds for o in observed], axis=0)
         count, seen = len(observed), observed[-1].seen
-        high = ceil(0.95 * count) - 1
-        rows = [
-            NodeCost(
-                index=index, node=self._index.nodes[index].name,
-                layer=self._index.layers[index], seconds=took * scale / count,
-                p95=ranked[index][high] * scale / count, share=took * scale / whole,
-                runs=runs[index] / count, steps=count, seen=seen,
+        middle = (ranked[(count - 1) // 2] + ranked[count // 2]) / 2
+        scale = float(ranked.sum()) / max(float(middle.sum()), 1e-12)
+        runs = np.sum([o.runs for o in observed], axis=0)
+        ran = np.flatnonzero(runs)
+        order = ran[np.argsort(-middle[ran], kind="stable")]
+        whole = sum([o.total for o in observed])
+        seconds = middle[order] * scale
+        columns = (
+            seconds / count, ranked[ceil(0.95 * count) - 1][order] * (scale / count),
+            seconds / whole, runs[order] / count,
+        )  # fmt: skip
+        nodes, layers = self._index.nodes, self._index.layers
+        return tuple([
+            NodeCost(i, nodes[i].name, layers[i], took, p95, share, runs_of, count, seen)
+            for i, took, p95, share, runs_of in zip(
+                order.tolist(), *[c.tolist() for c in columns], strict=True
             )
-            for index, took in seconds.items()
-        ]  # fmt: skip
-        return tuple(sorted(rows, key=lambda row: -row.seconds))
+        ])  # fmt: skip
 
 
-def _without_looks(times: NodeTimes, whole: float) -> dict[int, float]:
-    """The seconds of the instructions of a region that ran, without the cost of observing.
+def _without_looks(seconds: _Numbers, runs: _Numbers, whole: float) -> _Numbers:
+    """The seconds of the instructions of a region, without the cost of observing.
 
     Args:
-        times: the observed times.
+        seconds: the observed seconds of each.
+        runs: number of runs of each.
         whole: seconds of the unobserved region.
     """
-    looks, seen = sum(times.runs), sum(times.seconds)
+    looks, seen = float(runs.sum()), float(seconds.sum())
     if not looks or not seen:
-        return {}
+        return np.zeros(len(seconds))
     look = min(max(seen - whole, 0.0) / looks, _MOST_OF_A_LOOK)
-    return {
-        index: max(times.seconds[index] - look * count, 0.0)
-        for index, count in enumerate(times.runs) if count
-    }  # fmt: skip
-
-
-def _ranked(parts: Sequence[dict[int, float]]) -> dict[int, list[float]]:
-    """The seconds of each node in all observed steps, the shortest first."""
-    return {
-        key: sorted(part.get(key, 0.0) for part in parts)
-        for key in dict.fromkeys(key for part in parts for key in part)
-    }
-
-
-def _summed(parts: Sequence[dict[int, float]]) -> dict[int, float]:
-    whole: dict[int, float] = {}
-    for part in parts:
-        for key, value in part.items():
-            whole[key] = whole.get(key, 0.0) + value
-    return whole
+    return np.where(runs, np.maximum(seconds - look * runs, 0.0), 0.0)
 
 
 def layer_shares(costs: Iterable[NodeCost]) -> dict[str, float]:
@@ -230,14 +245,17 @@ def layer_shares(costs: Iterable[NodeCost]) -> dict[str, float]:
 
 @final
 class Duty:
-    """The budget for observing steps, which keeps its cost a small part of the time of steps.
+    """The account of what looking costs, which keeps it a small part of the time of steps.
+
+    All parts are charged to it: reports of steps, looks, observed steps. Observing is what can
+    wait, so it gets what the others leave.
 
     Args:
-        share: the cost of observing, at most, as a fraction of the time of all steps.
-        ahead: seconds of steps by which observing may be ahead of its budget.
+        share: the cost of looking, at most, as a fraction of the time of all steps.
+        ahead: seconds of steps by which it may be ahead of that.
 
     Attributes:
-        spent: seconds that observing took.
+        spent: seconds that looking took.
 
     >>> from eagerflow.watching.node_costs import Duty
     >>> duty = Duty(share=0.01, ahead=1.0)
@@ -249,11 +267,11 @@ class Duty:
     False
     """
 
-    __slots__ = ("_allowed", "_share", "spent")
+    __slots__ = ("_ahead", "_allowed", "_share", "spent")
 
-    def __init__(self, share: float = 0.005, ahead: float = 10.0) -> None:
+    def __init__(self, share: float = 0.009, ahead: float = 5.0) -> None:
         self._share = share
-        self._allowed = share * ahead
+        self._allowed = self._ahead = share * ahead
         self.spent = 0.0
 
     def worked(self, seconds: float) -> None:
@@ -263,6 +281,14 @@ class Duty:
     def looked(self, seconds: float) -> None:
         """Add seconds that observing took."""
         self.spent += seconds
+
+    def ran(self, seconds: float) -> None:
+        """Add seconds of what runs on when there are no steps: looks, and reports.
+
+        Of these no more is owed than it may be ahead, so that a pause is soon made up for.
+        """
+        self.spent += seconds
+        self._allowed = max(self._allowed, self.spent - self._ahead)
 
     def allows(self, seconds: float) -> bool:
         """Whether the budget allows an observation of this many seconds."""

@@ -27,8 +27,10 @@ _DEAREST: Final = 1e-5
 _SLOWEST: Final = 5e-3
 #: observed steps that are not counted, as new code runs slower
 _COLD: Final = 2
-#: seconds between two observed steps of one executable
+#: seconds between two observed steps of one executable: at first, and where steps have become
+#: slower or faster; and otherwise, when five of nine show a change of nodes after ten seconds
 _PAUSE: Final = 0.5
+_SELDOM: Final = 2.0
 #: observed steps with times before values are checked for NaN, mean seconds between two such
 #: checks, the same for checks of so few seconds, and seconds per node of a check, as a first guess
 _TIMED: Final = 3
@@ -44,9 +46,11 @@ _DRAWN_SECONDS: Final = 0.5
 _FORGOTTEN: Final = 3
 #: parts of an interval, for draws
 _PARTS: Final = 1000
-#: seconds of steps by which an executable's observations may be ahead of its own duty: a small
-#: graph has its first figures at once, although a large one has used up the common duty
-_AHEAD: Final = 2.0
+#: an executable's own share of the time of its steps for observing these, and the seconds of steps
+#: by which it may be ahead of that: a small graph has its first figures at once, although a large
+#: one, or looks, have used up the common duty
+_OWN: Final = 0.002
+_AHEAD: Final = 5.0
 
 
 @final
@@ -88,7 +92,7 @@ class Observed:
     asked: Observation | None = None
     next: float = 0.0
     expected: float = 0.0
-    duty: Duty = field(default_factory=lambda: Duty(ahead=_AHEAD))
+    duty: Duty = field(default_factory=lambda: Duty(_OWN, _AHEAD))
     worked: float = 0.0
     checked: int = 0
     check: tuple[float, float] = (0.0, 0.0)
@@ -112,7 +116,7 @@ class StepObserver:
 
     Args:
         log: the steps that run.
-        duty: the budget for observing all executables.
+        duty: the account of all that looking costs.
 
     Attributes:
         draw: draws a whole number below its argument.
@@ -125,7 +129,7 @@ class StepObserver:
         self.executables: dict[int, Observed] = {}
         self._done: list[tuple[Observation, dict[int, ValueStatistics]]] = []
         self._changed: list[Observed] = []
-        self._worked = 0.0
+        self._worked = self._now = 0.0
 
     def of(self, number: int) -> Observed | None:
         """The observations of an executable; None if it is gone, or there are too many."""
@@ -157,9 +161,10 @@ class StepObserver:
         """Take in finished observations, and request more; returns those that changed."""
         self.collect()
         changed, self._changed = self._changed, []
-        seconds = sum(s.seconds for s in self._log.executables.values())
-        self.duty.worked(max(seconds - self._worked, 0.0))
-        self._worked = seconds
+        seconds = sum([s.seconds for s in self._log.executables.values()])
+        # several threads may run steps, or wait in them: time passes only once
+        self.duty.worked(max(min(seconds - self._worked, now - self._now), 0.0))
+        self._worked, self._now = seconds, now
         for times in list(self._log.executables.values()):
             if now - times.last < 1.0 and times.median:
                 self._ask(times, now)
@@ -167,7 +172,7 @@ class StepObserver:
 
     def _ask(self, times: StepTimes, now: float) -> None:
         known = self.of(times.executable)
-        if known is None or known.asked is not None or now < known.next:
+        if known is None or known.asked is not None or (now < known.next and not known.wanted):
             return
         executable = find_executable(times.executable)
         if executable is None:
@@ -209,13 +214,8 @@ class StepObserver:
                 continue
             start = thread_time()
             self._take(known, observation, statistics)
-            self.took(known, thread_time() - start)
+            known.duty.looked(thread_time() - start)
             self._changed.append(known)
-
-    def took(self, known: Observed, seconds: float) -> None:
-        """Add seconds that work on the observed steps of an executable took."""
-        self.duty.looked(seconds)
-        known.duty.looked(seconds)
 
     def _take(
         self, known: Observed, observation: Observation, statistics: dict[int, ValueStatistics]
@@ -224,19 +224,24 @@ class StepObserver:
         assert observation.stop is not None
         times = self._log.of(known.executable)
         times.saw(observation.start, observation.stop)
-        pause = _PAUSE if known.count >= _COLD else 0.0
-        known.asked, known.next = None, observation.stop + pause
+        settled = known.costs.is_settled(times.median)
+        pause = _SELDOM if settled else _PAUSE if known.count >= _COLD else 0.0
+        known.asked = None
+        if known.checking is not None or not observation.values:
+            known.next = observation.stop + pause
         took = observation.stop - observation.start
         looks = sum(sum(region.runs) for region in observation.regions.values())
         # capped, as a step may just have waited longer than others
         most = _DEAREST * looks if known.count and looks else _SLOWEST * len(known.index.nodes)
         extra = min(max(took - times.median, 0.0), most)
-        self.took(known, extra)
+        self.duty.looked(extra)
+        known.duty.looked(extra)
         known.count += 1
         if known.checking is not None:
             self._checked(known, extra)
             return
-        known.expected = _LOOK * looks if looks else extra
+        # the first look at values had to write the code, which later ones reuse
+        known.expected = _LOOK * looks if looks else min(extra, _CHECK * len(known.index.nodes))
         if observation.values:
             known.values |= {n: (seen, observation.stop) for n, seen in statistics.items()}
         elif known.count > _COLD:

@@ -84,7 +84,7 @@ class BoardRows:
         for observed in changed:
             start = thread_time()
             self._put_observed(observed)
-            self._observer.took(observed, thread_time() - start)
+            observed.duty.looked(thread_time() - start)
         self._board.put("places", [self._place(place) for place in places])
         trail = [
             (when, thread, number, self._node(number, node))
@@ -174,7 +174,7 @@ class BoardRows:
         ])  # fmt: skip
         self._board.put("pauses", [
             (number, self._node(number, node), start, stop, thread, name(queue), name(operation))
-            for queue, operation, number, node, _, thread, start, stop in waits
+            for queue, operation, number, node, _, thread, start, stop, _ in waits
         ])  # fmt: skip
 
     def _moving_node(self, event: TransferEvent) -> int:
@@ -208,7 +208,7 @@ class BoardRows:
     def _put_observed(self, observed: Observed) -> None:
         number = observed.executable
         rows = [
-            (number, c.index, c.seconds, c.p95, c.share, c.runs, c.steps, c.seen)
+            (number, c.number, c.seconds, c.p95, c.share, c.runs, c.steps, c.seen)
             for c in observed.costs.table()
         ]
         self._board.put("nodes", rows)

@@ -17,14 +17,11 @@ from eagerflow.watching.series import Recent, Series
 _RATE: Final = 2.0
 #: seconds that count as recent, where activities are compared
 LATELY: Final = 10.0
-#: cost of reporting a step at most, as a fraction of its duration
-_TELLING_SHARE: Final = 0.003
-#: seconds to report a step and to take it in
-_TELLING: Final = 1e-6
+#: steps between two looks of which each is reported; of more, about so many, as a timeline shows no
+#: more. To report a step and to take it in takes one or two microseconds, with cold caches
+_EACH: Final = 50
 #: number of steps that a reported one stands for at most
-_MOST_TOGETHER: Final = 64
-#: steps between two looks from which on this is worth it; if there are fewer, each is reported
-_MANY: Final = 300
+_MOST_TOGETHER: Final = 512
 _first: Final = itemgetter(0)
 _Brief = TypeVar("_Brief", BriefStep, BriefRegion)
 
@@ -201,21 +198,16 @@ class StepLog:
 
 
 def thin_out(log: StepLog) -> None:
-    """Let one reported step stand for several very short ones, so that watching stays cheap.
+    """Let one reported step stand for several where there are many, so that watching stays cheap.
 
     Args:
-        log: the steps since the last look, with their durations.
+        log: the steps since the last look.
     """
     for number, times in log.executables.items():
         executable = find_executable(number)
-        if executable is None:
-            continue
-        every = 1
-        if times.lately * executable.told_every >= _MANY:
-            every = min(
-                int(_TELLING / (_TELLING_SHARE * max(times.median, 1e-9))) + 1, _MOST_TOGETHER
-            )
-        executable.told_every = every
+        if executable is not None:
+            together = times.lately * executable.told_every // _EACH
+            executable.told_every = min(max(together, 1), _MOST_TOGETHER)
 
 
 def _taken(log: list[_Brief]) -> list[_Brief]:

@@ -33,6 +33,8 @@ _RAREST: Final = 0.16
 #: the thread's time at most, as a fraction of the process's, for looks; beyond that it looks less
 #: often. What a look evicts from the caches costs the steps about as much again
 _SHARE: Final = 0.004
+#: seconds to report one event and to take it in, beside the thread's time
+_TELLING: Final = 5e-7
 #: the same for glances, as a fraction of the time that passes
 _GLANCES: Final = 0.001
 #: seconds between two status sentences; faster changes are hard to read
@@ -156,6 +158,7 @@ class Watcher:
             if self._depth > 1:
                 return
             self.opened = self._clock()
+            self.activity.begin_counting()
             self._bell = threading.Lock()
             self._bell.acquire()
             events.add_instrument(self)
@@ -206,20 +209,28 @@ class Watcher:
 
     def _run(self) -> None:
         due, left, long, pace, bell = self._clock(), 0.0, False, Pace(), self._bell
+        self.spent, told, duty = thread_time(), self._told(), self.observer.duty
         while not bell.acquire(timeout=left):  # a lock: events take twenty calls to wait
             now = self._clock()
             if now >= due:
                 with self._lock:
                     long = self.look(now)
                     self.tell(now)
-                    self.spent = thread_time()
+                    spent, self.spent = self.spent, thread_time()
+                    before, told = told, self._told()
+                duty.ran(self.spent - spent + _TELLING * (told - before))
                 due = max(due, now - _OFTEN) + pace.next(self.spent, process_time())
             else:
                 self.sampler.glance(now)
                 spent, self.spent = self.spent, thread_time()
                 pace.glanced(self.spent - spent)
+                duty.ran(self.spent - spent)
             left = max(due - self._clock(), 0.001)
             left = min(left, pace.often) if long else left
+
+    def _told(self) -> int:
+        """Number of events taken in."""
+        return self.log.told + self.log.regions_told + self.activity.told
 
     def look(self, now: float) -> bool:
         """Take in new data, and sample threads; returns whether any is busy in a long step."""
@@ -303,7 +314,7 @@ class Watcher:
 
     def cost(self, now: float) -> float:
         """The cost of watching, as a fraction of the time since it began."""
-        return (self.spent + self.observer.duty.spent) / max(now - self.opened, 1e-9)
+        return self.observer.duty.spent / max(now - self.opened, 1e-9)
 
     def observed(self, number: int) -> Observed | None:
         """The observations of the nodes of an executable; None if there are none."""

@@ -1,14 +1,15 @@
 """Cost of watching: steps with everything watched relative to steps with nothing watched.
 
-In one process, in pairs of blocks, watched and not, in changing order; one row for each program,
-and beside it the same with nothing watched in either block (A/A), which says how far such
-a figure can be trusted: if its median is off by more than 1 %, the run says nothing. Figures are
-medians of the ratios of pairs with a 95 % interval (from resampling the pairs), of processor
-time, in which other programs do not count and the thread of the watcher does, and of wall-clock
-time.
+In one process, in rounds of three blocks in random order: two with nothing watched, and one
+watched. One row for each program, watched over the mean of the others, and beside it the ratio of
+the others to each other (A/A), which says how far such a figure can be trusted: if its median is
+off by more than 1 %, the run is void. Figures are medians over the rounds with a 95 % interval
+(from resampling the rounds), of processor time, in which other programs do not count and the
+thread of the watcher does, and of wall-clock time. A median is blind to what is rare, so the
+ratio of the sums of all rounds is shown, too: more rounds, not longer blocks, make it surer.
 
-Watched: a watcher with a view connected that asks for a value in each block. The first fifth of a
-block, with the watcher's first message, is not timed, nor is that of the other block.
+Watched: a watcher with a view connected that asks for a value in each block. The first quarter of
+a block, with the watcher's first message, is not timed, nor is that of the other blocks.
 
 With ``--counts`` no time is taken, so that a busy machine gives the same figures: calls of
 Python and of C in a step, memory blocks that a step leaves, events that it emits, and calls of one
@@ -25,6 +26,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 from time import perf_counter, process_time
 from typing import Any
 
@@ -32,11 +34,16 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.watching import Watcher
+from eagerflow.watching.observed_steps import Observed
 from tests.bench.harness import arguments
 from tests.bench.steps import with_eagerflow
 
 Step = Callable[[], Any]
 Block = tuple[float, float]
+#: the place of the watched block in a round
+_WATCHED = 2
+#: distance of the median of A/A from 1 beyond which a run is void
+_FAIR = 0.01
 
 
 class View:
@@ -135,7 +142,7 @@ def programs(smallest: bool) -> Iterator[tuple[str, Any]]:
 
 def block(step: Step, count: int) -> Block:
     """Processor seconds and wall-clock seconds of one step."""
-    for _ in range(max(count // 5, 1)):
+    for _ in range(max(count // 3, 1)):
         step()
     wall, work = perf_counter(), process_time()
     for _ in range(count):
@@ -143,25 +150,50 @@ def block(step: Step, count: int) -> Block:
     return (process_time() - work) / count, (perf_counter() - wall) / count
 
 
-def ratios(step: Step, count: int, pairs: int, watcher: Watcher | None) -> list[Block]:
-    """For each pair the ratio of the watched block's times to the other's."""
-    quotients = []
-    for first in range(pairs):
-        times: dict[bool, Block] = {}
-        for watched in ((False, True), (True, False))[first % 2]:
-            if watched and watcher is not None:
-                for number in watcher.observer.executables:
-                    watcher.observer.look_at(number, 0)
+def rounds_of(step: Step, count: int, rounds: int, watcher: Watcher) -> list[list[Block]]:
+    """For each round the times of a step unwatched, unwatched again, and watched."""
+    draws, measured, closed = Random(0), [], perf_counter()
+    for _ in range(rounds):
+        times: list[Block] = [(0.0, 0.0)] * 3
+        for what in draws.sample(range(3), 3):
+            if what == _WATCHED:
+                for number, observed in watcher.observer.executables.items():
+                    watcher.observer.look_at(number, shown(observed))
+                    put_off(observed, perf_counter() - closed)
                 with watcher:
-                    times[True] = block(step, count)
+                    times[what] = block(step, count)
+                closed = perf_counter()
             else:
-                times[watched] = block(step, count)
-        quotients.append((times[True][0] / times[False][0], times[True][1] / times[False][1]))
-    return quotients
+                times[what] = block(step, count)
+        measured.append(times)
+    return measured
+
+
+def shown(observed: Observed) -> int:
+    """The number of a node with a value."""
+    return next(i for i, node in enumerate(observed.index.nodes) if node.op != "constant")
+
+
+def put_off(observed: Observed, seconds: float) -> None:
+    """Let the time in which nothing was watched not count as a pause between observed steps."""
+    observed.next += seconds
+    observed.check = observed.check[0] + seconds, observed.check[1]
+
+
+def ratios(measured: list[list[Block]], clock: int, watched: bool) -> list[float]:
+    """For each round watched over unwatched, or A/A, by processor time (0) or wall clock (1)."""
+    times = [[block[clock] for block in blocks] for blocks in measured]
+    return [2 * c / (a + b) if watched else b / a for a, b, c in times]
+
+
+def whole(measured: list[list[Block]], watched: bool) -> float:
+    """The same of the sums of all rounds, by processor time."""
+    a, b, c = (sum(blocks[what][0] for blocks in measured) for what in range(3))
+    return 2 * c / (a + b) if watched else b / a
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
-    """The median, and the bounds of its 95 % interval, from resampled pairs."""
+    """The median, and the bounds of its 95 % interval, from resampled rounds."""
     draws = np.random.default_rng(0)
     resampled = np.median(draws.choice(values, (2000, len(values))), axis=1)
     low, high = np.percentile(resampled, (2.5, 97.5)).tolist()
@@ -170,11 +202,11 @@ def interval(values: list[float]) -> tuple[float, float, float]:
 
 def main() -> None:
     parser = arguments("What looking costs")
-    parser.add_argument("--pairs", type=int, default=40)
+    parser.set_defaults(rounds=60)
     parser.add_argument("--counts", action="store_true", help="calls and blocks, no times")
     parser.add_argument("--block", type=float, default=0.4, help="seconds of a block")
     options = parser.parse_args()
-    pairs, seconds = (2, 0.0) if options.smallest else (options.pairs, options.block)
+    rounds, seconds = (2, 0.0) if options.smallest else (options.rounds, options.block)
     if options.counts or options.smallest:
         print(
             "| program | calls | watched | after | blocks | watched | after | events | of a look |"
@@ -186,13 +218,16 @@ def main() -> None:
                     print(counts_row(name, step), flush=True)
         if options.counts:
             return
-    print("| program | step | pairs | processor, 95 % | passing time, 95 % | messages/s | kB/s |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| program | step | rounds | processor, 95 % | of sums | passing time, 95 % | "
+        "messages/s | kB/s |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     rows = []
     for name, make in programs(options.smallest):
         if options.only in name:
             with make() as step:
-                rows += measure(name, step, pairs, seconds)
+                rows += measure(name, step, rounds, seconds)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
@@ -271,14 +306,15 @@ def warm_up(step: Step, count: int, watcher: Watcher, most: float) -> None:
     begin = perf_counter()
     while perf_counter() - begin < most:
         block(step, count)
-        for number in watcher.observer.executables:
-            watcher.observer.look_at(number, 0)
+        for number, observed in watcher.observer.executables.items():
+            if not observed.values:
+                watcher.observer.look_at(number, shown(observed))
         known = list(watcher.observer.executables.values())
         if known and all(o.values and o.costs.steps for o in known):
             break
 
 
-def measure(name: str, step: Step, pairs: int, seconds: float) -> list[dict[str, Any]]:
+def measure(name: str, step: Step, rounds: int, seconds: float) -> list[dict[str, Any]]:
     """The rows of a program: A/A, and watched."""
     for _ in range(30):
         step()
@@ -292,24 +328,34 @@ def measure(name: str, step: Step, pairs: int, seconds: float) -> list[dict[str,
     _, once = block(step, 10)
     _, once = block(step, max(int(seconds / once / 4), 10) if seconds else 2)
     count = max(int(seconds / once), 2)
-    for title, looking in (("A/A", None), ("watched", watcher)):
-        before, start = (view.count, view.nbytes), perf_counter()
-        quotients = ratios(step, count, pairs, looking)
-        passed = (perf_counter() - start) / 2
-        work, wall = (interval([pair[i] for pair in quotients]) for i in (0, 1))
+    gc.collect()
+    before, start = (view.count, view.nbytes), perf_counter()
+    seen, spent = observed_steps(watcher), watcher.observer.duty.spent
+    measured = rounds_of(step, count, rounds, watcher)
+    passed = (perf_counter() - start) / 3
+    for title, watched in (("A/A", False), ("watched", True)):
+        work, wall = (interval(ratios(measured, clock, watched)) for clock in (0, 1))
         sent = (view.count - before[0]) / passed, (view.nbytes - before[1]) / passed / 1000
-        show = "{:.3f} ({:.3f} to {:.3f})".format
+        sums, show = whole(measured, watched), "{:.3f} ({:.3f} to {:.3f})".format
+        messages = f"{sent[0]:.1f} | {sent[1]:.1f}" if watched else " | "
+        void = " (void)" if not watched and abs(work[0] - 1) > _FAIR else ""
         print(
-            f"| {name}, {title} | {once * 1e3:.3f} ms | {pairs} | {show(*work)} | {show(*wall)} | "
-            f"{sent[0]:.1f} | {sent[1]:.1f} |",
+            f"| {name}, {title}{void} | {once * 1e3:.3f} ms | {rounds} | {show(*work)} | "
+            f"{sums:.3f} | {show(*wall)} | {messages} |",
             flush=True,
         )
         rows.append({"program": name, "what": title, "processor": work, "passing": wall,
-                     "seconds": once, "messages": sent[0], "kilobytes": sent[1]})  # fmt: skip
+                     "of sums": sums, "seconds": once, "messages": sent[0],
+                     "kilobytes": sent[1]})  # fmt: skip
     watcher.disconnect(connection)
-    observed = sum(o.count for o in watcher.observer.executables.values())
-    print(f"observed steps: {observed}, with {watcher.observer.duty.spent * 1e3:.1f} ms more")
+    seen, spent = observed_steps(watcher) - seen, watcher.observer.duty.spent - spent
+    print(f"in {passed:.0f} s: {seen} observed steps; by its own account {spent / passed:.2%}")
     return rows
+
+
+def observed_steps(watcher: Watcher) -> int:
+    """Number of steps that were observed so far."""
+    return sum(o.count for o in watcher.observer.executables.values())
 
 
 if __name__ == "__main__":

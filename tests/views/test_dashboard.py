@@ -62,7 +62,7 @@ def test_waits_for_input_are_told_from_one_in_a_hundred_on() -> None:
         now = watcher.opened + 10.0
         for seconds, told in ((0.04, ""), (0.06, "input waits 1 %")):
             waited = watcher.opened, watcher.opened + seconds
-            watcher.brief_wait(("a", "dequeue", 0, "", "", 1, *waited))
+            watcher.brief_wait(("a", "dequeue", 0, "", "", 1, *waited, 1))
             watcher.collect()
             assert sentence(watcher, now).partition("; ")[2] == told
 
@@ -141,7 +141,7 @@ def test_the_share_of_input_waits() -> None:
         assert input_share(watcher, times, now) is None
         for name, operation in (("a", "dequeue"), ("b", "enqueue"), ("c", "take")):
             waited = watcher.opened, watcher.opened + 1.0
-            watcher.brief_wait((name, operation, 0, "", "", 1, *waited))
+            watcher.brief_wait((name, operation, 0, "", "", 1, *waited, 1))
         watcher.collect()
         share = input_share(watcher, times, now)
         assert share is not None

@@ -9,9 +9,11 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import events
-from eagerflow.events import TransferEvent
+from eagerflow.events import LevelEvent, TransferEvent
 from eagerflow.resources.waiting_operations import AbstractAttempt
+from eagerflow.watching import Watcher
 from eagerflow.watching.activity import Activity
+from tests.recorded import recorded
 
 
 def test_the_flow_through_a_queue() -> None:
@@ -97,8 +99,8 @@ def test_transfers_that_go_on_and_those_that_ended() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     activity = Activity()
     for i in range(6000):
-        activity.brief_wait((f"queue {i}", "dequeue", 0, "", "", 1, 0.0, 1.0))
-        activity.brief_level((f"queue {i}", "fifo", 0, 0, 0, 0, False, 0.0))
+        activity.brief_wait((f"queue {i}", "dequeue", 0, "", "", 1, 0.0, 1.0, 1))
+        activity.brief_level((f"queue {i}", "fifo", 0, 0, 0, 0, False, 0.0, -1))
     activity.collect()
     assert len(activity.waits) == len(activity.queues) == 4096
     assert "queue 5999" in activity.queues
@@ -127,6 +129,80 @@ def test_elements_are_counted_that_never_lay_in_the_queue() -> None:
         events.remove_instrument(activity)
     counts = {name: (known.put, known.taken) for name, known in activity.queues.items()}
     assert counts == {"taken": (5, 5), "put": (5, 5)}
+
+
+def test_of_a_fast_queue_few_levels_are_reported_and_each_element_is_counted() -> None:
+    """The depth is the present one at each look, and a slow queue reports each change again."""
+    watcher = Watcher()
+    watcher._run = lambda: None  # type: ignore[method-assign]
+    queue = ef.Queue(5, "f32[]", name="fast")
+    queue.enqueue(0.0)
+    with watcher:
+        told = []
+        for changes in (500, 500, 500, 2, 2, 2):
+            before = watcher.activity.told
+            for _ in range(changes):
+                queue.enqueue(1.0)
+                queue.dequeue()
+            watcher.collect()
+            told.append(watcher.activity.told - before)
+            known = watcher.activity.queues["fast"]
+            assert known.level.depth == 1
+        queue.enqueue(1.0)
+        watcher.collect()
+    assert told[0] == 1000
+    assert all(few < 40 for few in told[1:])
+    assert told[-1] in (4, 5)
+    assert (known.put, known.taken, known.level.depth) == (1507, 1506, 2)
+
+
+def test_of_many_waits_those_that_are_reported_stand_for_all() -> None:
+    """Producer and consumer alternate, and wait for one and three milliseconds."""
+    watcher, queue = Watcher(), ef.Queue(5, "f32[]", name="both").resource
+    watcher._run = lambda: None  # type: ignore[method-assign]
+    with watcher:
+        queue.told_every = 8
+        for i in range(8000):
+            operation, seconds = (("enqueue", 1e-3), ("dequeue", 3e-3))[i % 2]
+            if waits := queue.count_wait():
+                watcher.brief_wait(("both", operation, 0, "", "", 1, 0.0, seconds, waits))
+        watcher.collect()
+    assert watcher.activity.counts[1] < 1300
+    known = {wait.operation: wait for wait in watcher.activity.waits.values()}
+    assert known["enqueue"].count == pytest.approx(4000, rel=0.15)
+    assert known["enqueue"].seconds == pytest.approx(4.0, rel=0.15)
+    assert known["dequeue"].seconds == pytest.approx(12.0, rel=0.15)
+
+
+def test_elements_are_counted_from_the_beginning_of_watching() -> None:
+    watcher, queue = Watcher(), ef.Queue(5, "f32[]", name="counted")
+    watcher._run = lambda: None  # type: ignore[method-assign]
+    queue.enqueue_many([1.0, 2.0, 3.0])
+    for count in (1, 2):
+        with watcher:
+            queue.enqueue(4.0)
+            queue.dequeue()
+            watcher.collect()
+        queue.enqueue(5.0)
+        queue.dequeue()
+        known = watcher.activity.queues["counted"]
+        assert (known.put, known.taken) == (count, count)
+
+
+def test_an_instrument_that_comes_later_hears_of_each_change() -> None:
+    watcher, queue = Watcher(), ef.Queue(5, "f32[]", name="heard")
+    watcher._run = lambda: None  # type: ignore[method-assign]
+    with watcher:
+        for _ in range(2):
+            for _ in range(500):
+                queue.enqueue(1.0)
+                queue.dequeue()
+            watcher.collect()
+        assert queue.resource.told_every > 1
+        with recorded(LevelEvent) as log:
+            queue.enqueue_many([1.0, 2.0])
+            queue.dequeue()
+    assert [event.depth for event in log.of("level")] == [2, 1]
 
 
 def test_an_element_is_counted_that_came_before_its_consumer_could_sleep(

@@ -16,6 +16,7 @@ from eagerflow.runtime.observed_step import Observation
 from eagerflow.watching import Watcher
 from eagerflow.watching.graph_columns import NodeIndex
 from eagerflow.watching.node_costs import Duty, NodeCosts, layer_shares
+from tests.bench.watching import calls_of
 
 
 class _Line:
@@ -103,6 +104,54 @@ def test_the_shortest_times_are_as_they_were_seen() -> None:
     for i in range(24):
         costs.add(observed(graph, [9e-3, 2e-3, 3e-3], [1, 1, 1]), 50e-3, {})
         assert costs.least()[0] == pytest.approx(1e-3 if i < 12 else 9e-3)
+
+
+def test_to_take_in_a_step_needs_no_loop_over_its_nodes() -> None:
+    """All but the names of nodes is computed on arrays: looks at large graphs stay cheap."""
+    lines = "\n".join(f"%v{i + 1} = exp(%v{i}) : f32[n]" for i in range(300))
+    graph = ef.Graph.parse(f"graph f(%v0: f32[n]) {{ {lines} return %v300 }}")
+    costs, chains = NodeCosts(NodeIndex(graph)), dict[int, list[int]]()
+    line = [_Line(node) for node in graph.nodes]
+
+    def step() -> Observation:
+        observation = Observation(1, lambda seen: None)
+        observation.begin(0, line, chains)
+        times = observation.regions[0]
+        times.seconds[:], times.runs[:] = [1e-6] * 300, [1] * 300
+        observation.end(0.0, 9.0)
+        return observation
+
+    costs.add(step(), 3e-4, {})
+    costs.table()  # layers are found once
+    assert calls_of(lambda: costs.add(step(), 3e-4, {})) < 100
+    assert calls_of(costs.table) < 3 * 300
+    assert len(costs.table()) == 300
+
+
+def test_figures_are_settled_until_steps_become_slower() -> None:
+    graph = ef.Graph.parse(GRAPH)
+    costs, settled = NodeCosts(NodeIndex(graph)), list[bool]()
+    for step in [8e-3] * 9 + [12e-3] * 9:
+        costs.add(observed(graph, [1e-3, 2e-3, 5e-3], [1, 1, 1]), step, {})
+        settled.append(costs.is_settled(step))
+    assert settled == [False] * 8 + [True] + [False] * 4 + [True] * 5
+
+
+def test_what_looks_cost_is_left_over_for_observing() -> None:
+    duty = Duty(share=0.01, ahead=1.0)
+    duty.worked(4.0)
+    duty.ran(0.04)
+    assert duty.allows(0.01)
+    assert not duty.allows(0.011)
+
+
+def test_a_pause_in_which_looks_go_on_is_soon_made_up_for() -> None:
+    duty = Duty(share=0.01, ahead=1.0)
+    for _ in range(1000):
+        duty.ran(0.01)
+    duty.worked(1.5)
+    assert duty.allows(0.005)
+    assert not duty.allows(0.006)
 
 
 def test_duty_bounds_what_looking_takes() -> None:

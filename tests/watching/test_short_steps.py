@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -26,25 +28,25 @@ def executable() -> Executable:
 def log_of(executable: Executable, seconds: float, count: int, every: int = 1) -> StepLog:
     log = StepLog()
     for i in range(count):
-        log.note_step((executable.number, float(i), i + seconds, 1, every))
+        log.note_step((executable.number, i * 1e-6, i * 1e-6 + seconds, 1, every))
     log.collect()
     return log
 
 
-def test_one_step_stands_for_several_where_many_are_very_short(executable: Executable) -> None:
-    thin_out(log_of(executable, 9.9e-6, 1000))
+def test_one_step_stands_for_several_where_there_are_many(executable: Executable) -> None:
+    thin_out(log_of(executable, 9.9e-6, 1_749))
     assert executable.told_every == 34
-    thin_out(log_of(executable, 9.9e-6, 30, 34))
+    thin_out(log_of(executable, 9.9e-6, 51, 34))
     assert executable.told_every == 34
-    thin_out(log_of(executable, 1e-7, 1000))
-    assert executable.told_every == 64
-    thin_out(log_of(executable, 1e-2, 1000))
-    assert executable.told_every == 1
+    thin_out(log_of(executable, 1e-7, 100_000))
+    assert executable.told_every == 512
+    thin_out(log_of(executable, 1e-7, 1, 512))
+    assert executable.told_every == 10
 
 
 def test_where_there_are_few_each_is_told(executable: Executable) -> None:
     executable.told_every = 8
-    thin_out(log_of(executable, 9.9e-6, 30, 8))
+    thin_out(log_of(executable, 9.9e-6, 10, 8))
     assert executable.told_every == 1
 
 
@@ -60,6 +62,20 @@ def test_no_step_is_lost(executable: Executable, every: int) -> None:
             watcher.log.collect()
             told = watcher.log.executables[executable.number].count
             assert told == -(-count // every) * every
+
+
+def test_steps_of_runners_stand_for_several_too(executable: Executable) -> None:
+    watcher, x = Watcher(), np.zeros(2, "f4")
+    watcher._run = lambda: None  # type: ignore[method-assign]
+    with watcher:
+        executable.told_every = 4
+        for _ in range(8):
+            ended = threading.Event()
+            executable.detached(lambda result, ended=ended: ended.set()).begin([x])
+            assert ended.wait(10)
+        watcher.collect()
+    times = watcher.log.executables[executable.number]
+    assert (watcher.log.told, times.count) == (2, 8)
 
 
 def test_an_instrument_that_comes_later_hears_of_the_next_step(executable: Executable) -> None:

@@ -13,6 +13,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import events
 from eagerflow.events import AbstractEvent, RegionEvent, StepEvent
+from eagerflow.runtime.observed_step import Observation
 from eagerflow.watching import Watcher
 from eagerflow.watching.diagnosing.diagnosis import diagnoses
 from eagerflow.watching.graph_columns import decode_structure
@@ -109,6 +110,37 @@ def test_a_small_graph_is_observed_although_others_have_cost_too_much(ops, is_ob
             tick(watcher)
     (number,) = watcher.log.executables
     assert (watcher.observed(number).count > 0) is is_observed
+
+
+def test_a_value_that_is_asked_for_waits_for_no_pause() -> None:
+    f, watcher = small(), quiet()
+    with watcher:
+        f(ef.ones(2))
+        tick(watcher)
+        (observed,) = watcher.observer.executables.values()
+        exp = [node.op for node in observed.index.nodes].index("exp")
+        for _ in range(3):
+            watcher.observer.look_at(observed.executable, exp)
+            f(ef.ones(2))
+            watcher.collect()
+            observed.next = float("inf")
+            watcher.observer.step(perf_counter())
+    assert observed.values
+    assert observed.next == float("inf")
+
+
+def test_the_first_look_at_a_value_keeps_later_steps_from_nothing() -> None:
+    """It writes code, which may take a second: the next one does not."""
+    f, watcher = small(), quiet()
+    with watcher:
+        f(ef.ones(2))
+        tick(watcher)
+        (observed,) = watcher.observer.executables.values()
+        observed.asked = Observation(observed.executable, lambda seen: None, {"x": print})
+        watcher.observer._done.append((observed.asked, {}))
+        observed.asked.end(0.0, 1.0)
+        watcher.collect()
+    assert observed.expected < 1e-3
 
 
 def test_the_structure_comes_once() -> None:
@@ -346,8 +378,8 @@ def test_events_without_end_give_few_messages() -> None:
             for i in range(3000):
                 watcher.brief_step((i % 3, now, now + 1e-5, i % 7, 1))
             for i in range(1000):
-                watcher.brief_wait((f"q{i % 50}", "dequeue", 0, "", "", 1, now, now + 1e-4))
-                watcher.brief_level((f"q{i % 50}", "fifo", i, 0, 0, 0, False, now))
+                watcher.brief_wait((f"q{i % 50}", "dequeue", 0, "", "", 1, now, now + 1e-4, 1))
+                watcher.brief_level((f"q{i % 50}", "fifo", i, 0, 0, 0, False, now, -1))
             watcher.look(now)
             watcher.tell(now)
     assert 0 < len(comm.messages) <= 60
@@ -435,7 +467,7 @@ def test_the_queue_that_starves_eager_code_lately_is_named() -> None:
         taker.join()
         watcher.collect()
         (wait,) = watcher.activity.waited
-        start, stop = wait[6:]
+        start, stop = wait[6:8]
         watcher.opened = start - 1.0
         (known,) = watcher.activity.waits.values()
         known.lately.add(1.0 - (stop - start), stop)  # as if the wait had taken a second

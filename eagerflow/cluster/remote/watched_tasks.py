@@ -159,7 +159,7 @@ class _Watched:
         ]  # fmt: skip
         task, now = self.process.task, news.time - ahead
         levels = [
-            (f"{task}/{told.name}", *told[1:6], bool(told.closed), now) for told in news.levels
+            (f"{task}/{told.name}", *told[1:6], bool(told.closed), now, -1) for told in news.levels
         ]
         return TaskNews(task, regions, moves, sums, places, levels)
 

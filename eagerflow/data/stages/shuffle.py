@@ -83,14 +83,15 @@ class BufferCursor(AbstractReplayed):
             except StopIteration:
                 queue.closed = True
                 if LevelEvent.wanted:
-                    queue.tell()
+                    queue.tell_change()
         if not store.items:
             raise StopIteration
         taken: list[Any] = []
         store.move(taken)
+        queue.taken += 1
         self._index += 1
         if LevelEvent.wanted:
-            queue.tell()
+            queue.tell_change()
         return taken[0]
 
     def give(self) -> Any:
@@ -99,7 +100,7 @@ class BufferCursor(AbstractReplayed):
     def fill(self) -> None:
         self._store.put(self, self.read_one(), 0)
         if LevelEvent.wanted:
-            self.queue.tell()
+            self.queue.tell_change()
 
     @property
     def queues(self) -> list[QueueState]:

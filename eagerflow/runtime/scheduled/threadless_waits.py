@@ -78,7 +78,7 @@ class _Wait:
             if not self._is_begun and (QueueEvent.listeners or WaitEvent.listeners):
                 begin_told(attempt, self._ended, self._described)
             else:
-                ended = noting(attempt, self._ended, self._described)
+                ended = noting(attempt, self._ended, self._place)
                 if not self._is_begun:
                     attempt.begin()
                 if attempt.calls_back(ended):
@@ -124,6 +124,10 @@ class _Wait:
             self._attempt.let_go()
             self._inputs = ()
             del self._completion
+
+    def _place(self) -> tuple[int, str, str, int]:
+        """The executable, the node, the runner and the thread."""
+        return self._tier.number, self._node.name, self._runner, 0
 
     def _known(self) -> dict[str, Any]:
         """Fields of all its events."""

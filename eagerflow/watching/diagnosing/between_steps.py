@@ -166,7 +166,7 @@ def between_text(watcher: Watcher, now: float) -> tuple[int, str]:
         now: the time, in seconds of ``time.perf_counter``.
     """
     times = watcher.log.busiest(now)
-    if times is None or times.detached:
+    if times is None or times.detached or times.rate(now) * _LEAST > 1:
         return 0, ""
     between = watcher.between.of(times.executable, watcher.log.timeline(0, _STEPS), now)
     if between is None or between.seconds < _LEAST:

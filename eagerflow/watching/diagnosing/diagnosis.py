@@ -162,7 +162,7 @@ def _all_checked(watcher: Watcher, now: float) -> bool:
 
 def _slow(observed: Observed, busy: float) -> list[Diagnosis]:
     """The diagnosis of a straggler, or else of a node that is too slow."""
-    shares = {cost.index: cost.share for cost in observed.costs.table()}
+    shares = {cost.number: cost.share for cost in observed.costs.table()}
     device = straggler(observed, busy)
     if device is not None:
         nodes = observed.index.nodes

@@ -64,6 +64,8 @@ class NanCheck:
         >>> check.first()
         1
         """
+        if not self.makers:
+            return None
         graph = self._index.graph
         results = [value.node for value in graph.outputs]
         changes = [node for node in graph.nodes if node.inputs and effect_of(node) != "pure"]

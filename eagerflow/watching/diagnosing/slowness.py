@@ -125,12 +125,12 @@ def _timed(observed: Observed, busy: float) -> list[_Timed]:
     least = observed.costs.least()
     whole = max(sum(least.values()), 1e-12)
     for cost in observed.costs.table():
-        expected = observed.expectations.of(cost.index)
+        expected = observed.expectations.of(cost.number)
         if cost.runs and expected is not None:
-            took = least[cost.index]
+            took = least[cost.number]
             rate = took / cost.runs / expected.seconds
             share = busy * took / whole
-            rows.append(_Timed(cost.index, expected.op, expected.device, took, share, rate))
+            rows.append(_Timed(cost.number, expected.op, expected.device, took, share, rate))
     return rows
 
 

@@ -44,7 +44,7 @@ def test_a_thread_that_sleeps(brief: Brief) -> None:
         consumer = Waiting(queue.dequeue, queue)
         queue.enqueue(1)
         consumer.result()
-    ((*told, start, stop),) = brief.heard
+    ((*told, start, stop, _),) = brief.heard
     (record,) = records.of("wait", "letters")
     assert told == ["letters", "dequeue", 0, "", "", record.thread]
     assert record.start <= start + 1e-2

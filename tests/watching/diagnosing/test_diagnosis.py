@@ -141,7 +141,7 @@ def test_shares_that_are_told_are_those_of_the_table() -> None:
             observe(watcher)
         (diagnosis,) = diagnoses(watcher, perf_counter())
         (observed,) = [o for o in watcher.observer.executables.values() if o.costs.steps]
-        cost = next(c for c in observed.costs.table() if c.index == diagnosis.node)
+        cost = next(c for c in observed.costs.table() if c.number == diagnosis.node)
     assert f"{share_text(cost.share)} of a step" in diagnosis.text
 
 

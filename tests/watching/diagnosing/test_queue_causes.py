@@ -55,7 +55,7 @@ class Stages:
             runner = "" if who == "train" else who
             self.watcher.brief_wait(
                 (queue, operation, self.numbers[who], f"queue_{operation}", runner, 0, start,
-                 start + 0.1)
+                 start + 0.1, 1)
             )  # fmt: skip
         self.watcher.collect()
 
