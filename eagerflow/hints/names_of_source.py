@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 import eagerflow as ef
@@ -79,6 +79,8 @@ class Names:
     Args:
         tree: the source.
         variables: the names that exist where the error ended the program, with their values.
+        local: likewise the names in its functions. They may stand for other values elsewhere, so
+            only modules, optimisers and the like are taken from there.
 
     >>> import ast
     >>> from eagerflow.hints.names_of_source import Names
@@ -87,11 +89,17 @@ class Names:
     'Adam'
     """
 
-    def __init__(self, tree: ast.AST, variables: Mapping[str, Any]) -> None:
+    def __init__(
+        self, tree: ast.AST, variables: Mapping[str, Any], local: Mapping[str, Any] | None = None
+    ) -> None:
         self._variables = variables
+        self._local = local or {}
         self._imported: dict[str, Any] = {}
         self._classes: dict[str, ast.ClassDef] = {}
-        self._assigned: dict[str, ast.expr] = {}  # first assignment to each name and self.name
+        self._functions: dict[str, ast.FunctionDef] = {}
+        self._assigned: dict[str, list[ast.expr]] = {}  # to each name and self.name
+        self._annotated: dict[str, list[ast.expr]] = {}
+        self._passed: dict[str, list[ast.expr]] = {}  # to each name that is a parameter
         self._under_way: set[str] = set()
         #: names of the functions and attributes that the source defines
         self.defined: set[str] = set()
@@ -99,27 +107,51 @@ class Names:
         self.packages: set[str] = set()
         for node in ast.walk(tree):
             self._note(node)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                self._note_arguments(node)
 
     def _note(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Import):
-            for each in node.names:
-                self.packages.add(each.name.partition(".")[0])
-                whole = each.name if each.asname else each.name.partition(".")[0]
-                self._imported[each.asname or whole] = _module(whole)
-        elif isinstance(node, ast.ImportFrom):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                self._note_import(node)
+            case ast.ClassDef():
+                self._classes[node.name] = node
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.defined.add(node.name)
+                if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+                    self._functions.setdefault(node.name, node)
+            case ast.Assign():
+                for target in node.targets:
+                    for name, value in _pairs(target, node.value):
+                        self._assigned.setdefault(name, []).append(value)
+            case ast.Attribute(ctx=ast.Store()):
+                self.defined.add(node.attr)
+            case ast.arg(annotation=ast.expr() as annotation):
+                self._annotated.setdefault(node.arg, []).append(annotation)
+
+    def _note_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.ImportFrom):
             self.packages.add((node.module or "").partition(".")[0])
+            owner = _module(node.module or "")
             for each in node.names:
-                owner = _module(node.module or "")
                 self._imported[each.asname or each.name] = _member(owner, each.name)
-        elif isinstance(node, ast.ClassDef):
-            self._classes[node.name] = node
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            self.defined.add(node.name)
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._assigned.setdefault(ast.unparse(target), node.value)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            self.defined.add(node.attr)
+            return
+        for each in node.names:
+            self.packages.add(each.name.partition(".")[0])
+            whole = each.name if each.asname else each.name.partition(".")[0]
+            self._imported[each.asname or whole] = _module(whole)
+
+    def _note_arguments(self, call: ast.Call) -> None:
+        """Note what a call of a function of the source passes to its parameters."""
+        function = self._functions.get(getattr(call.func, "id", ""))
+        if function is None or any(isinstance(a, ast.Starred) for a in call.args):
+            return
+        names = [p.arg for p in (*function.args.posonlyargs, *function.args.args)]
+        passed = [*zip(names, call.args, strict=False)]
+        passed += [(k.arg, k.value) for k in call.keywords if k.arg is not None]
+        for name, value in passed:
+            self._passed.setdefault(name, []).append(value)
 
     def value(self, node: ast.expr) -> Any:
         """The module, class or function that is the value of an expression, or an `Instance`.
@@ -134,7 +166,7 @@ class Names:
                 return self._of_name(node.id)
             case ast.Attribute():
                 member = _member(self.value(node.value), node.attr)
-                return self._of_assigned(ast.unparse(node)) if member is UNKNOWN else member
+                return self._of_target(ast.unparse(node)) if member is UNKNOWN else member
             case ast.Constant():
                 return Instance(type(node.value))
             case (
@@ -191,9 +223,14 @@ class Names:
         called = self.callee(call)
         if inspect.isclass(called):
             return Instance(called)
+        if inspect.isfunction(called) and is_ours(called):
+            return _result(called)
         if isinstance(call.func, ast.Attribute) and call.func.attr in _FLUENT:
             owner = self.value(call.func.value)
             return owner if isinstance(owner, Instance) else UNKNOWN
+        if isinstance(call.func, ast.Name) and call.func.id in self._functions:
+            results = _returned(self._functions[call.func.id])
+            return self._once(call.func.id, lambda: self._only(map(self.value, results)))
         return UNKNOWN
 
     def _of_name(self, name: str) -> Any:
@@ -208,16 +245,75 @@ class Names:
         if name in self._classes:
             bases = [self.value(base) for base in self._classes[name].bases]
             return next((b for b in bases if inspect.isclass(b)), UNKNOWN)
-        return self._of_assigned(name)
+        return self._of_target(name)
 
-    def _of_assigned(self, target: str) -> Any:
-        if target not in self._assigned or target in self._under_way:
+    def _of_target(self, target: str) -> Any:
+        """The value of a name or an attribute that is assigned, annotated, passed or at hand."""
+        return self._once(target, lambda: self._of_sources(target))
+
+    def _of_sources(self, target: str) -> Any:
+        assigned = [self.value(node) for node in self._assigned.get(target, ())]
+        if assigned and assigned[0] is not UNKNOWN:
+            known = {value for value in assigned if value is not UNKNOWN}
+            return UNKNOWN if len(known) > 1 and _is_told_apart(assigned[0]) else assigned[0]
+        kinds = [self.value(node) for node in self._annotated.get(target, ())]
+        values = [Instance(kind) if inspect.isclass(kind) else UNKNOWN for kind in kinds]
+        values += [self.value(node) for node in self._passed.get(target, ())]
+        if target in self._local:
+            values.append(Instance(type(self._local[target])))
+        return self._only(v for v in (*assigned, *values) if v is not UNKNOWN)
+
+    def _only(self, values: Iterable[Any]) -> Any:
+        """The one value among some, if its class has hints of its own."""
+        different = set(values)
+        only = different.pop() if len(different) == 1 else UNKNOWN
+        return only if _is_told_apart(only) else UNKNOWN
+
+    def _once(self, name: str, find: Callable[[], Any]) -> Any:
+        """What ``find`` finds, unless it is what a name is asked for: ``net = net.to(device)``."""
+        if name in self._under_way:
             return UNKNOWN
-        self._under_way.add(target)
+        self._under_way.add(name)
         try:
-            return self.value(self._assigned[target])
+            return find()
         finally:
-            self._under_way.discard(target)
+            self._under_way.discard(name)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The names that an assignment sets, each with its value: ``net, data = Net(), load()``."""
+    if (
+        isinstance(target, ast.Tuple | ast.List)
+        and isinstance(value, ast.Tuple | ast.List)
+        and len(target.elts) == len(value.elts)
+    ):
+        for each, part in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(each, part)
+    else:
+        yield ast.unparse(target), value
+
+
+def _returned(function: ast.FunctionDef) -> list[ast.expr]:
+    """The expressions that a function returns; a generator's would be those of its end."""
+    nodes = [*ast.walk(function)]
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
+        return []
+    return [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+
+
+def _result(function: FunctionType) -> Any:
+    """The result of a function of eagerflow, if its class has hints of its own."""
+    name = function.__annotations__.get("return")
+    kind = function.__globals__.get(name) if isinstance(name, str) else name
+    result = Instance(kind) if inspect.isclass(kind) else UNKNOWN
+    return result if _is_told_apart(result) else UNKNOWN
+
+
+def _is_told_apart(value: Any) -> bool:
+    """Whether a value is an object of eagerflow, and no array: of these all names are told."""
+    kinds = value.kind.__mro__ if isinstance(value, Instance) else ()
+    arrays = (ef.Tensor, ef.Variable)
+    return any(map(is_ours, kinds)) and not any(kind in arrays for kind in kinds)
 
 
 def _module(path: str) -> Any:

@@ -142,6 +142,7 @@ COUNTS: Final = {
     "Tensor.repeat": "ef.tile(x, (2, 1)) repeats the whole, as x.repeat(2, 1) elsewhere; "
     "x.repeat(2, axis) repeats elements",
     "Tensor.to": "x.to(device) moves, x.astype(dtype) converts",
+    "transpose": "two axes are swapped by ef.swapaxes(x, 1, 2)",
     "where": "ef.nonzero(condition) gives the indices where it holds; ef.where(condition, a, b) "
     "chooses",
 }
@@ -177,6 +178,8 @@ SHAPES: Final = "the shape is one tuple, such as (2, 3), and later arguments hav
 #: functions that return a pair elsewhere, and the hint
 PAIRS: Final = ("max", "min", "sort")
 PAIR: Final = "values and indices are two calls: ef.{name}(x, axis), ef.arg{name}(x, axis)"
+#: the hint for two axes that are given to ``transpose``, as in its error
+SWAPPED: Final = "two axes are swapped by x.swapaxes{axes}"
 #: modules that are functions elsewhere, with hints
 CALLED_MODULES: Final = {
     "checkpoint": "ef.remat(f) recomputes values for gradients; ef.checkpoint.save(path, tree) "

@@ -10,19 +10,18 @@ import ast
 import inspect
 import linecache
 import re
-from collections.abc import Mapping
 from importlib.util import find_spec
+from traceback import walk_tb
 from types import FrameType, ModuleType
 from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.extending import hint_about
-from eagerflow.hints import MODULE_NAMES
+from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
 from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS
 from eagerflow.hints.data import DATASETS
 from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES
 from eagerflow.hints.names_of_source import ABSENT, UNKNOWN, Instance, Names, hint_of, is_ours
-from eagerflow.hints.nn import MODULES
 from eagerflow.hints.parameter_names import (
     CALLED,
     CALLED_OF_MODULES,
@@ -30,6 +29,7 @@ from eagerflow.hints.parameter_names import (
     PAIR,
     PAIRS,
     SHAPES,
+    SWAPPED,
 )
 from eagerflow.hints.refused_calls import of_call
 
@@ -53,8 +53,28 @@ _COMMON: Final = {name for kind in _KINDS for name in dir(kind)} | {
     "unique",
     "where",
 }
+#: in hints for methods that several classes have
+_CLASSES: Final = {
+    "Module": "of a module",
+    "AbstractOptimiser": "of an optimiser",
+    "AbstractSchedule": "of a schedule",
+    "Dataset": "of a dataset",
+}
+
+
+def _of_classes(name: str) -> str:
+    """The hint for a method of an object of unknown class: that of each class that it may be of."""
+    hints: dict[str, list[str]] = {}
+    for kind, said in _CLASSES.items():
+        if name in ATTRIBUTES[kind]:
+            hints.setdefault(ATTRIBUTES[kind][name], []).append(said)
+    if len(hints) == 1:
+        return next(iter(hints))
+    return "; ".join(f"{' and '.join(kinds)}: {hint}" for hint, kinds in hints.items())
+
+
 _ANYWHERE: Final = {
-    **{name: MODULES[name] for name in _METHODS},
+    **{name: _of_classes(name) for name in _METHODS},
     **{name: text for name, text in ARRAYS.items() if name not in _COMMON},
 }
 #: names of every module, for those below modules that eagerflow lacks: `optim.lr_scheduler.StepLR`
@@ -67,6 +87,8 @@ _KEYWORDS: Final = ("dim", "keepdim")
 _CUDA: Final = re.compile(r"cuda(:\d+)?$")
 _LIMIT: Final = 30
 _LENGTH: Final = 50
+_INSTRUCTION: Final = 2  # bytes of an instruction
+_WRITTEN: Final = 3  # expressions that a hint for several lines quotes
 
 
 def rest_of_source(error: BaseException, frame: FrameType | None) -> str | None:
@@ -84,25 +106,40 @@ def rest_of_source(error: BaseException, frame: FrameType | None) -> str | None:
     except SyntaxError:  # a cell with magic commands
         return None
     told = str(error) + "".join(getattr(error, "__notes__", ()))
-    hints = [f"    {place}: {hint}" for hint, place in _places(tree, frame) if hint not in told]
+    reader = _Reader(tree, Names(tree, frame.f_globals, _local_variables(error, frame)), frame)
+    hints = [f"    {place}: {hint}" for hint, place in _places(tree, reader) if hint not in told]
     if len(hints) > _LIMIT:
         hints[_LIMIT:] = [f"    and {len(hints) - _LIMIT} more"]
     return "\n".join(["  in the same source:", *hints]) if hints else None
 
 
-def _places(tree: ast.AST, frame: FrameType) -> list[tuple[str, str]]:
-    """The hints, each with its lines and the code in the first of them."""
-    reader = _Reader(tree, frame.f_globals)
-    lines: dict[str, list[int]] = {}
-    written: dict[str, str] = {}
+def _local_variables(error: BaseException, frame: FrameType) -> dict[str, Any]:
+    """The variables of the functions in the same source that an error has left."""
+    variables: dict[str, Any] = {}
+    for each, _ in walk_tb(error.__traceback__):
+        if each.f_code.co_filename == frame.f_code.co_filename:
+            variables |= each.f_locals
+    return variables
+
+
+def _places(tree: ast.AST, reader: _Reader) -> list[tuple[str, str]]:
+    """The hints, each with its lines and the code in them."""
+    found: dict[str, list[tuple[int, str]]] = {}
     for node in ast.walk(tree):
         hint = reader.hint(node)
         if hint is not None:
-            lines.setdefault(hint, []).append(getattr(node, "lineno", 0))
-            written.setdefault(hint, _short(node))
-    places = {hint: ", ".join(map(str, sorted(set(each)))) for hint, each in lines.items()}
-    first = sorted(lines, key=lambda hint: min(lines[hint]))
-    return [(hint, f"line {places[hint]}: {written[hint]}") for hint in first]
+            found.setdefault(hint, []).append((getattr(node, "lineno", 0), _short(node)))
+    for hint in [*found]:  # of hints that begin alike, the shorter one
+        shorter = next((h for h in found if hint.startswith(f"{h}; ")), None)
+        if shorter is not None:
+            found[shorter] += found.pop(hint)
+    places = []
+    for hint, each in sorted(found.items(), key=lambda item: min(item[1])[0]):
+        lines = ", ".join(map(str, sorted({line for line, _ in each})))
+        written = [*dict.fromkeys(text for _, text in sorted(each))]
+        written[_WRITTEN:] = ["…"] if len(written) > _WRITTEN else []
+        places.append((hint, f"line {lines}: {', '.join(written)}"))
+    return places
 
 
 def _short(node: ast.AST) -> str:
@@ -115,11 +152,13 @@ def _short(node: ast.AST) -> str:
 class _Reader:
     """Finds the code in a source that eagerflow would refuse."""
 
-    def __init__(self, tree: ast.AST, variables: Mapping[str, Any]) -> None:
-        self._names = Names(tree, variables)
+    def __init__(self, tree: ast.AST, names: Names, frame: FrameType) -> None:
+        self._names = names
         others = {"torch", "tensorflow", "jax"}.intersection(self._names.packages)
         self._anywhere = {} if others else _ANYWHERE
-        self._told: set[ast.expr] = set()  # owners of names that already have a hint
+        at = _instruction(frame)
+        #: what the error itself is about, and owners of names that already have a hint
+        self._told = {n for n in ast.walk(tree) if isinstance(n, ast.expr) and _span(n) == at}
 
     def hint(self, node: ast.AST) -> str | None:
         """The hint for a node, if eagerflow would refuse it."""
@@ -174,6 +213,11 @@ class _Reader:
 
     def _of_call(self, call: ast.Call) -> str | None:
         called = self._names.callee(call)
+        if call in self._told:
+            return None
+        swap = self._of_swap(call)
+        if swap is not None:
+            return swap
         if isinstance(called, Instance) and issubclass(called.kind, ef.nn.Module):
             return _refusal(called.kind.forward, call, called.kind.__name__)
         if not inspect.isfunction(called) and not inspect.isclass(called):
@@ -197,11 +241,10 @@ class _Reader:
         if not isinstance(call.func, ast.Attribute) or not self._anywhere:
             return None
         name, owner = call.func.attr, self._names.value(call.func.value)
-        ours = owner.kind.__mro__ if isinstance(owner, Instance) else ()
-        if owner is not UNKNOWN and not any(map(is_ours, ours)):
+        if not _may_be_ours(owner) or name in self._names.defined or call.func in self._told:
             return None
-        if name in self._names.defined:
-            return None
+        if isinstance(owner, Instance) and hint_about(owner.kind, name) is not None:
+            return None  # the attribute is told
         if name in self._anywhere and not (name in ALSO_METHODS and _takes_arrays(call)):
             return self._anywhere[name]
         if name in CALLED_OF_MODULES and not call.args:
@@ -215,6 +258,17 @@ class _Reader:
         method = getattr(ef.Tensor, name, None)
         return None if method is None else _refusal(method, call, name, count=False)
 
+    def _of_swap(self, call: ast.Call) -> str | None:
+        """The hint for ``x.transpose(1, 2)``, which swaps two axes elsewhere."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "transpose":
+            return None
+        axes = tuple(map(_integer, call.args))
+        # of a matrix, (1, 0) are all axes in reverse order, as here
+        if len(axes) != 2 or None in axes or axes == (1, 0) or "transpose" in self._names.defined:
+            return None
+        ours = bool(self._anywhere) and _may_be_ours(self._names.value(call.func.value))
+        return SWAPPED.format(axes=axes) if ours else None
+
     def _of_pair(self, call: ast.Call) -> str | None:
         """The hint for ``values, indices = x.max(1)``."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in PAIRS:
@@ -223,6 +277,32 @@ class _Reader:
         if owner is not UNKNOWN and owner is not ef:
             return None
         return PAIR.format(name=name)
+
+
+def _may_be_ours(owner: object) -> bool:
+    """Whether the owner of a name is an object of eagerflow, or may be one."""
+    kinds = owner.kind.__mro__ if isinstance(owner, Instance) else ()
+    return owner is UNKNOWN or any(map(is_ours, kinds))
+
+
+def _integer(node: ast.expr) -> int | None:
+    """The value of an integer that is written as a number, such as ``-1``."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value if type(value) is int else None
+
+
+def _instruction(frame: FrameType) -> tuple[int | None, ...]:
+    """The span in the source of the instruction that a frame is at: lines and columns."""
+    spans = [*frame.f_code.co_positions()]
+    at = frame.f_lasti // _INSTRUCTION
+    return spans[at] if 0 <= at < len(spans) else (None,)
+
+
+def _span(node: ast.expr) -> tuple[int | None, ...]:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
 def _takes_arrays(call: ast.Call) -> bool:

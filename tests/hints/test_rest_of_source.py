@@ -59,6 +59,10 @@ def test_each_line_of_a_program_of_pytorch(path: Path, monkeypatch: Any, tmp_pat
         ("net = ef.nn.Linear(2, 3); net.to('cuda')", "line 3: net.to: make it where"),
         ("values, order = ef.sort(x, 1)", "line 3: values, order = ef.sort(x, 1): values and"),
         ("from eagerflow.optim import AveragedModel", "ef.optim.ExponentialMovingAverage"),
+        ("x.transpose(1, 2)", "line 3: x.transpose: two axes are swapped by x.swapaxes(1, 2)"),
+        ("f(x).transpose(-2, -1)", "line 3: f(x).transpose: two axes are swapped by x.swapaxes(-2"),
+        ("ef.ones((2, 3, 4)).transpose(0, 1)", "two axes are swapped by x.swapaxes(0, 1)"),
+        ("ef.transpose(x, 1, 2)", "line 3: ef.transpose: two axes are swapped by ef.swapaxes(x,"),
         ("ef.data.Dataset.from_list([])", "line 3: ef.data.Dataset.from_list: Dataset.from_iter"),
     ],
 )
@@ -82,6 +86,10 @@ def test_a_line(line: str, hint: str) -> None:
         "ef.nn.Linear(2, 3)(ef.ones(2))",
         "net.modules()",
         "ef.sum(*args, **options)",
+        "x.transpose(1, 0)",
+        "x.transpose(0, 2, 1)",
+        "x.transpose(i, j)",
+        "x.transpose((0, 2, 1))",
     ],
 )
 def test_what_is_right_or_of_others_is_not_told(line: str) -> None:
@@ -101,6 +109,84 @@ def test_tensors_of_programs_with_pytorch_are_its_own() -> None:
     source = "import eagerflow as ef\nimport {}\nef.manual_seed(0)\nx.detach()\n"
     assert _rest(source.format("math")) is not None
     assert _rest(source.replace("import {}", "if 0: import torch")) is None
+
+
+_MADE = """\
+def make_data(path, model=None):
+    return ef.data.Dataset.from_lines(path).batch(4)
+
+def main():
+    net = ef.nn.Linear(2, 3)
+    opt, data = ef.optim.Adam(net.trainable), make_data("a")
+    resume(net, opt, source=data)
+"""
+_RECEIVERS = [
+    ("ef.data.Dataset.from_tensors(x).map(f).batch(2)", "an iterator has the position"),
+    ("ef.data.Dataset.zip(a, b).shuffle(seed=0)", "an iterator has the position"),
+    ("ef.optim.SGD([v], lr=0.1)", "optimiser.state is a dict"),
+    ("ef.optim.CosineSchedule(0.1, steps=3)", "a schedule has no state"),
+    ("ef.nn.Linear(2, 3)", "net.state is a dict"),
+    ("make_data('a')", "an iterator has the position"),
+]
+
+
+@pytest.mark.parametrize(("receiver", "hint"), _RECEIVERS)
+def test_a_method_of_several_classes_has_the_hint_of_its_receiver(receiver: str, hint: str) -> None:
+    source = f"import eagerflow as ef\n{_MADE}\nef.manual_seed(0)\nx = {receiver}\nx.state_dict()\n"
+    rest = _rest(source)
+    assert rest is not None
+    assert rest.splitlines()[1:] == [
+        next(line for line in rest.splitlines() if "state_dict" in line)
+    ]
+    assert re.search(rf"line 12: x.state_dict: {hint}", rest)
+
+
+@pytest.mark.parametrize("how", ["", ": ef.data.Dataset", "=None"])
+def test_a_receiver_that_is_a_parameter(how: str) -> None:
+    resume = f"def resume(a, b, source{how}):\n    a.state_dict()\n    b.state_dict()\n"
+    resume += "    source.state_dict()\n"
+    rest = _rest(f"import eagerflow as ef\n{_MADE}{resume}ef.manual_seed(0)\n")
+    assert rest is not None
+    lines = re.findall(r"line (\d+): (\w+)\.state_dict: (an \w+|\w+)", rest)
+    assert lines == [
+        ("10", "a", "net"), ("11", "b", "optimiser"), ("12", "source", "an iterator"),
+    ]  # fmt: skip
+
+
+def test_a_receiver_is_looked_up_in_the_functions_that_the_error_has_left() -> None:
+    program = (
+        "import eagerflow as ef\nmake = [ef.data.Dataset.from_tensors]\n"
+        "def main():\n    stream = make[0](ef.arange(3))\n    ef.manual_seed(0)\n"
+        "    stream.state_dict()\nmain()\n"
+    )
+    assert "line 6: stream.state_dict: an iterator has the position" in str(_rest(program))
+
+
+def test_an_unknown_receiver_gets_the_hints_of_all_classes() -> None:
+    rest = _rest("import eagerflow as ef\nef.manual_seed(0)\nx.load_state_dict(y)\n")
+    assert rest is not None
+    assert (
+        "line 3: x.load_state_dict: of a module: net.load_state(state); of an optimiser: " in rest
+    )
+    assert "of a dataset: it = data.iterator(state)" in rest
+    two = "def f(x): x.state_dict()\nf(ef.nn.Linear(2, 3))\nf(ef.optim.LBFGS([v]))"
+    rest = _rest(f"import eagerflow as ef\nef.manual_seed(0)\n{two}\n")
+    assert "x.state_dict: of a module: " in str(rest)
+
+
+def test_lines_with_one_hint_name_their_expressions() -> None:
+    lines = "a.size(0)\nb.size(1)\na.size(1)\nc.size(0)\nd.size(0)\n"
+    rest = _rest(f"import eagerflow as ef\nef.manual_seed(0)\n{lines}")
+    assert "line 3, 4, 5, 6, 7: a.size, b.size, c.size, …: x.shape" in str(rest)
+    step = "opt = ef.optim.SGD([v], lr=0.1)\nopt.zero_grad()\nloss.backward()\nopt.step()\n"
+    rest = _rest(f"import eagerflow as ef\nef.manual_seed(0)\n{step}")
+    assert "line 4, 5, 6: opt.zero_grad, loss.backward, opt.step: zero_grad" in str(rest)
+    assert len(str(rest).splitlines()) == 2
+
+
+def test_the_mistake_of_the_error_is_not_told_again() -> None:
+    make = "import eagerflow as ef\ndef f(x): return x.state_dict()\n"
+    assert _rest(make + "for x in [ef.nn.Linear(2, 3)]: f(x)\n") is None
 
 
 def test_without_a_source_nothing_is_told() -> None:
