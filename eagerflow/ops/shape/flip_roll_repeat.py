@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Final
 
+import numpy as np
+
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.op_records.batch_rules import ROWS, SIZES, BatchSite, shifted
 from eagerflow.core.op_records.cost_formulas import FREE
 from eagerflow.core.op_records.op_facts import MOVING, of_family
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError, VmapError, strip
+from eagerflow.hardware import home_of
 from eagerflow.ops.creation.ranges import arange
 from eagerflow.ops.rules.arguments import as_index, as_shape, axes_of, axis_of
 from eagerflow.ops.rules.extents import is_symbolic, unknown_size, with_size
@@ -82,35 +85,62 @@ _roll = define(
 
 
 def roll(
-    x: TensorLike, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
-) -> Tensor:
+    x: TensorLike, /, shift: TensorLike | Sequence[TensorLike],
+    axis: int | Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
     """The elements shifted cyclically along axes.
 
     Args:
         x: any dtype.
-        shift: number of positions, for all axes or for each axis.
+        shift: number of positions, for all axes or for each axis. Integers, or integer tensors,
+            which may be random draws, or differ between the rows of `vmap`.
         axis: the axis or axes; by default the array is flattened, shifted and reshaped back.
 
     Raises:
         ShapeError: shifts and axes differ in number.
         AxisError: an axis is out of range.
+        DTypeError: a tensor of shifts has no integer dtype.
 
     >>> ef.roll(ef.tensor([1, 2, 3]), 1)
     Tensor([3, 1, 2], i64[3]@cpu:0)
+    >>> ef.roll(ef.tensor([[1, 2], [3, 4]]), ef.tensor([1, 0]), axis=(0, 1))
+    Tensor([[3, 4],
+            [1, 2]], i64[2,2]@cpu:0)
     """
     tensor = tensor_of(x)
     if axis is None:
         return reshape(roll(ravel(tensor), shift, axis=0), tensor.shape)
     axes = axes_of("roll", tensor, axis)
-    if isinstance(shift, (list, tuple)):
-        shifts = tuple(as_index("roll", "shift", s) for s in shift)
-    else:
-        shifts = (as_index("roll", "shift", shift),) * len(axes)
-    if len(shifts) != len(axes):
+    each = _shifts(tensor, shift, len(axes))
+    if len(each) != len(axes):
         raise ShapeError(
             "roll: shifts and axes differ in number", given=f"shift={shift}, axis={axis}"
         )
-    return bind(_roll, tensor, shift=shifts, axis=axes)
+    if not any(isinstance(s, Tensor) for s in each):
+        return bind(_roll, tensor, shift=each, axis=axes)
+    for one, along in zip(each, axes, strict=True):
+        if isinstance(one, Tensor):
+            size = tensor.shape[along]
+            sources = (arange(size, device=home_of(tensor.device)) - one) % size
+            tensor = functions["take"](tensor, sources, axis=along)
+        else:
+            tensor = bind(_roll, tensor, shift=(one,), axis=(along,))
+    return tensor
+
+
+def _shifts(x: Tensor, shift: Any, count: int) -> tuple[Any, ...]:
+    """A shift for each axis: an integer, or a tensor with one integer."""
+    if isinstance(shift, (list, tuple)):
+        return tuple(s for each in shift for s in _shifts(x, each, 1))
+    if not isinstance(shift, (AbstractArray, np.ndarray)):
+        return (as_index("roll", "shift", shift),) * count
+    shifts = operands(x, shift)[1]
+    if not shifts.dtype.is_integer:
+        raise DTypeError("roll: the shifts must be integers", given=str(shifts.type))
+    if shifts.ndim > 1:
+        raise ShapeError("roll: the shifts have more than one axis", given=str(shifts.type))
+    shifts = functions["astype"](shifts, "int64")
+    return functions["unstack"](shifts) if shifts.ndim else (shifts,) * count
 
 
 def rot90(x: TensorLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:

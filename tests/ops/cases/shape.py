@@ -266,6 +266,12 @@ _MOVES = [
         x.shape, _roll(_in_order((x.size,), x), (n, 0))), ops=("roll", "reshape")),
     _case("roll", _shaped((3, 4), rest=((1, -6),)), lambda x, n, axis: _roll(x, (1, 0), (-6, 1)),
            kwargs={"axis": (0, 1)}, layouts=MATRICES, label="axes"),
+    _case("roll", lambda s: (s.array(shape=(3, 4)), _COUNTS[:2]),
+           lambda x, n, axis: _roll(x, (0, 1), (2, 0)), kwargs={"axis": (1, 0)}, layouts=MATRICES,
+           ops=("take", "unstack"), label="tensor"),
+    _case("roll", lambda s: (s.array(shape=(3, 4)), np.array(-5)),
+           lambda x, n, axis: _roll(x, (-5, 0), (-5, 1)), kwargs={"axis": (0, 1)}, layouts=MATRICES,
+           ops=("take",), label="one_tensor"),
     _case("rot90", _one, lambda x: _from(
         (x.shape[1], x.shape[0]), lambda p: (p[1], x.shape[1] - 1 - p[0]), x),
            layouts=MATRICES, ops=("flip", "permute_dims")),

@@ -266,6 +266,54 @@ def test_joining_one_array_several_times() -> None:
 # --- moving and repeating -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("axis", [(0, 1), (-1, 0)])
+def test_shifts_may_be_tensors(axis: tuple[int, int]) -> None:
+    rows, shifts = (
+        np.arange(60.0).reshape(5, 3, 4),
+        np.array([[0, 1], [2, -3], [7, 4], [-1, 0], [3, 8]]),
+    )
+    want = np.stack([np.roll(x, tuple(n), axis) for x, n in zip(rows, shifts, strict=True)])
+
+    def pair(x: ef.Tensor, n: ef.Tensor) -> ef.Tensor:
+        return ef.roll(x, (n[0], n[1]), axis=axis)
+
+    for f in (pair, ef.trace(pair), lambda x, n: ef.roll(x, n, axis=axis)):
+        many = ef.vmap(f)
+        for result in (many(rows, shifts), ef.trace(many)(rows, shifts)):
+            np.testing.assert_array_equal(result, want)
+        np.testing.assert_array_equal(f(ef.tensor(rows[1]), ef.tensor(shifts[1])), want[1])
+    mixed = ef.roll(rows[1], (2, ef.tensor(-3, dtype="int8")), axis=axis)
+    np.testing.assert_array_equal(mixed, want[1])
+    assert ef.roll(rows[1], np.array([2, -3]), axis=axis).tolist() == want[1].tolist()
+    assert ef.roll(ef.zeros((0, 2)), ef.tensor(1), axis=0).shape == (0, 2)
+    assert ef.roll(ef.arange(6), ef.Variable(2)).tolist() == [4, 5, 0, 1, 2, 3]
+
+
+def test_random_shifts_in_a_trace() -> None:
+    @ef.trace
+    def moved(images: ef.Tensor) -> ef.Tensor:
+        dy, dx = (ef.random.randint((), -2, 3) for _ in range(2))
+        return ef.roll(images, (dy, dx), axis=(2, 3))
+
+    images = ef.arange(120.0).reshape((2, 3, 4, 5))
+    ef.random.seed(3)
+    traced = [moved(images).tolist() for _ in range(4)]
+    ef.random.seed(3)
+    assert traced == [moved.fn(images).tolist() for _ in range(4)]
+    assert traced[0] != traced[1]
+    assert len(moved.traces) == 1
+
+
+def test_shifts_that_are_no_integers() -> None:
+    for shift in (ef.tensor(1.0), ef.tensor([True]), np.array([1.5])):
+        with pytest.raises(errors.DTypeError, match="roll: the shifts must be integers"):
+            ef.roll(X, shift, axis=0)
+    with pytest.raises(errors.ShapeError, match="roll: the shifts have more than one axis"):
+        ef.roll(X, ef.tensor([[1]]), axis=0)
+    with pytest.raises(errors.ShapeError, match="roll: shifts and axes differ in number"):
+        ef.roll(X, ef.tensor([1, 2]), axis=0)
+
+
 def test_roll_pairs_shifts_with_axes() -> None:
     with pytest.raises(errors.ShapeError, match="differ in number"):
         ef.roll(X, (1, 2), axis=0)
