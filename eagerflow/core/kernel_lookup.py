@@ -14,7 +14,7 @@ import numpy as np
 from eagerflow.atomic_files import advice
 from eagerflow.core.infer import describe, infer, infer_specs
 from eagerflow.core.op import Op, load_plugins
-from eagerflow.core.op_records.kernels_of_users import checked, code_of_user
+from eagerflow.core.op_records.kernels_of_users import checked, code_of_user, form_refusing
 from eagerflow.errors import (
     DataDependentError,
     EagerflowError,
@@ -375,9 +375,30 @@ def _explained(
         )  # fmt: skip
     if isinstance(error, (np.linalg.LinAlgError, ValueError, OverflowError)):
         return TensorValueError(f"{op.base}: {error}", given=given)
-    wrapped = KernelError(f"{op.base}: the kernel raised {error!r}", given=given)
+    wrapped = _refused(op, specs, attrs, given) if isinstance(error, TypeError) else None
+    wrapped = wrapped or KernelError(f"{op.base}: the kernel raised {error!r}", given=given)
     wrapped.__cause__ = error
     return wrapped
+
+
+def _refused(
+    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], given: str
+) -> KernelError | None:
+    """The error for inputs and attributes that a user's kernel does not take."""
+    kind = _where(op, specs, attrs).backend.kind
+    names = tuple(s.dtype.name for s in specs)
+    of_kind = None if op.is_portable else _of_kind(op, kind, names, np)
+    kernel = of_kind or table.find_portable(op.base, np)
+    form = form_refusing(kernel, len(specs), attrs)
+    if form is None:
+        return None
+    signature, call = form
+    return KernelError(
+        f"{op.base}: the kernel does not take these tensors and attributes",
+        given=given,
+        expected=signature,
+        hint=f"tensors by position, attributes by name: bind({op.base}, {call})",
+    )
 
 
 def _where(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> Device:

@@ -51,6 +51,8 @@ class TraceRecord:
             ``f.graph().nodes``; not in `eagerflow.show`, nor in ``f.explain("costs")``.
         static: numbers and sizes whose value Python asked for, so that another value needs another
             trace.
+        layers: those of ``static`` that are settings of eagerflow's layers and are read by the code
+            of these, such as ``net.norm.eps``. Explanations leave them out.
         outside: values read from outside at each call.
         notes: differences from eager mode: effects only while tracing, or state that cannot be
             watched.
@@ -67,6 +69,7 @@ class TraceRecord:
     seconds: float = 0.0
     nodes: int = 0
     static: list[str] = field(default_factory=list)
+    layers: set[str] = field(default_factory=set)
     outside: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unrepeated: list[str] = field(default_factory=list)
@@ -95,7 +98,7 @@ class TraceRecord:
         """
         sections = {
             "device scope": [self.scope] if self.scope else [],
-            "static": _first(_grouped(self.static)),
+            "static": _first(_grouped([item for item in self.static if item not in self.layers])),
             "outside": _first(self.outside),
             "unrolled": _first(self.unrolled),
             "compiled": _kernels(self.compiled),

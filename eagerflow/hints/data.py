@@ -17,11 +17,13 @@ _MADE: Final = "Dataset.from_iterable({})"
 
 _READ: Final = (
     "an iterator has the position: it = iter(data), and for x in it: ...; it.state reads it, "
-    "ef.checkpoint.save(path, {'model': net, 'data': it}) keeps it with the rest"
+    "ef.checkpoint.save(path, {'model': net, 'data': it}) keeps it with the rest. It lasts one "
+    "epoch: it = iter(data) after each, or one for all epochs, it = iter(data.repeat(epochs))"
 )
 _GO_ON: Final = (
     "it = data.iterator(state) goes on from it.state of another run, and "
-    "ef.checkpoint.load(path, like={'model': net, 'data': iter(data)}) from a checkpoint"
+    "it = iter(data); ef.checkpoint.load(path, like={'model': net, 'data': it}) from a "
+    "checkpoint, to the end of that epoch; it = iter(data) is the next one"
 )
 #: of datasets
 DATASETS: Final = {

@@ -7,6 +7,17 @@ from typing import Final
 from eagerflow.hints.function_names import by_name
 
 _HOST: Final = "NumPy has it: {}; eagerflow takes and gives its arrays"
+_OWN_OP: Final = """\
+an op with a kernel and a derivative of its own (docs/extending.md):
+    from eagerflow.extending import INEXACT, bind, define, elementwise, portable
+    @portable('cube')
+    def kernel(xp, x, *, k):
+        return k * x * x * x
+    cube = define('cube', infer=elementwise(INEXACT), saved='inputs',
+                  vjp=(lambda g, out, x, *, k: g * 3 * k * x * x,))
+    y = bind(cube, x, k=2.0)
+  without a kernel, ef.custom_vjp gives a function another derivative; Python code as it is: \
+ef.py_call(f, x.type, x)"""
 _SETTING: Final = "dtypes and devices are arguments: ef.zeros(shape, dtype=..., device=...)"
 
 #: of the package: replacements by name
@@ -135,11 +146,7 @@ PROGRAMS: Final = {
             "ef.cluster": "distributed distribute",
             "ef.profile()": "profiler",
             "ef.data": "utils",
-            "@portable('cube') of a kernel(xp, x); "
-            "cube = define('cube', infer=elementwise(INEXACT), saved='inputs', "
-            "vjp=(lambda g, out, x: g * 3 * x * x,)) and bind(cube, x), "
-            "from eagerflow.extending import INEXACT, bind, define, elementwise, portable; "
-            "Python code as it is: ef.py_call(f, x.type, x)":
+            _OWN_OP:
                 "bind custom_op define elementwise kernel library op register_kernel register_op",
             # JAX
             "ef.vmap on one device; ef.cluster for several": "pmap shard_map",

@@ -78,8 +78,10 @@ def _alike(parts: list[tuple[str, list[str]]]) -> list[tuple[list[str], list[str
 def _settings(module: Any, kind: type) -> list[str]:
     """The arguments of a module, as far as attributes of these names show them.
 
-    Defaults are left out; if nothing remains, the variables of the module are shown.
+    Defaults are left out; if nothing remains, the variables of the module are shown. Arguments
+    without a default have their names, except those of eagerflow's layers, which are well known.
     """
+    ours = type(module).__module__.partition(".")[0] == "eagerflow"
     parameters = inspect.signature(type(module).__init__).parameters.values()
     settings = []
     for parameter in parameters:
@@ -88,8 +90,8 @@ def _settings(module: Any, kind: type) -> list[str]:
             value = value is not None  # bias=True makes a variable of this name
         if not _is_plain(value) or _same(value, parameter.default):
             continue
-        required = parameter.default is inspect.Parameter.empty
-        settings.append(repr(value) if required else f"{parameter.name}={value!r}")
+        known = ours and parameter.default is inspect.Parameter.empty
+        settings.append(repr(value) if known else f"{parameter.name}={value!r}")
     if settings:
         return settings
     return [

@@ -211,3 +211,49 @@ def test_rules_that_cannot_be_called_are_refused(name: str) -> None:
             op_records.define("scaled", infer=elementwise(), vjp=rules, saved="inputs")
     finally:
         op_records._ops.pop("scaled", None)
+
+
+_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
+    "a missing attribute": lambda op: bind(op, ef.ones(3)),
+    "an unknown attribute": lambda op: bind(op, ef.ones(3), k=2.0, power=3),
+    "two inputs": lambda op: bind(op, ef.ones(3), ef.ones(3), k=2.0),
+}
+
+
+@pytest.fixture
+def cube() -> Iterator[Any]:
+    with restored_kernels():
+
+        @table.portable("scaled_cube")
+        def kernel(xp: Any, x: Any, *, k: float) -> Any:
+            return k * x**3
+
+        yield op_records.define("scaled_cube", infer=elementwise(), nondifferentiable=True)
+    op_records._ops.pop("scaled_cube", None)
+
+
+@pytest.mark.parametrize("mode", ["eager", "traced"])
+@pytest.mark.parametrize("kind", ["portable", "special"])
+@pytest.mark.parametrize("name", _ARGUMENTS)
+def test_arguments_that_a_kernel_does_not_take(cube: Any, name: str, kind: str, mode: str) -> None:
+    call, form = _ARGUMENTS[name], "kernel(xp, x, *, k)"
+    if kind == "special":
+
+        @table.special("scaled_cube", "cpu", ("float32",))
+        def of_cpu(x: Any, *, k: float) -> Any:
+            return k * x**3
+
+        form = "of_cpu(x, *, k)"
+    with pytest.raises(KernelError) as caught:
+        call(cube) if mode == "eager" else ef.trace(lambda: call(cube))()
+    assert caught.value.wrong.startswith("scaled_cube: the kernel does not take these")
+    assert caught.value.expected == form
+    assert "bind(scaled_cube, x, k=...)" in str(caught.value.hint)
+    assert ("power=3" in str(caught.value.given)) == (name == "an unknown attribute")
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_a_type_error_within_a_kernel_is_no_matter_of_its_arguments(register: Any) -> None:
+    register(lambda x: len(x, 1))  # type: ignore[call-arg] - is the mistake
+    with pytest.raises(KernelError, match=r"the kernel raised TypeError\('len\(\) takes"):
+        ef.sinh(ef.ones(3))

@@ -273,3 +273,24 @@ def test_counts_of_nodes_differ_by_the_constants() -> None:
     assert step.traces[-1].nodes == len(nodes)
     assert f"graph step: {rest} nodes: " in str(ef.show(step))
     assert f"step: {rest} ops, " in str(step.explain("costs"))
+
+
+def test_settings_of_layers_that_only_these_read_are_left_out() -> None:
+    class Block(ef.nn.Module):
+        def __init__(self) -> None:
+            self.norm = ef.nn.LayerNorm(4)
+            self.eps, self.shift = 1e-3, 2
+
+        def forward(self, x: ef.Tensor) -> ef.Tensor:
+            x = ef.nn.functional.layer_norm(self.norm(x), 4, eps=self.eps)
+            return ef.roll(x, self.shift, axis=0)
+
+    net = Block()
+    f = ef.trace(lambda x: net(x))
+    f(ef.ones((3, 4)))
+    (record,) = f.explain().records
+    assert any("norm.eps=1e-05, because of float() in layer_norm" in s for s in record.static)
+    shown = [item for kind, item in record.shown() if kind == "static"]
+    assert not any("norm.eps" in item and " in layer_norm" in item for item in shown)
+    assert any("net.eps=0.001" in item for item in shown)
+    assert any("net.shift=2" in item for item in shown)

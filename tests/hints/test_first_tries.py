@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +49,25 @@ OP = get_op("exp")
 def test_py_call_without_types(function: Any, args: tuple[Any, ...], written: str) -> None:
     with pytest.raises(TensorValueError, check=says(written)):
         ef.py_call(function, *args)
+
+
+_PASTED = """
+import eagerflow as ef
+x = ef.tensor([1.0, 2.0])
+{}
+assert y.tolist() == [2.0, 16.0]
+assert ef.grad(lambda x: ef.trace(lambda x: bind(cube, x, k=2.0))(x).sum())(x).tolist() == [6, 24]
+"""
+
+
+def test_the_hint_at_ops_of_ones_own_can_be_pasted() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        ef.library.custom_op("mine::cube")
+    first, *lines, last = str(caught.value.hint).splitlines()
+    assert "docs/extending.md" in first
+    assert "ef.custom_vjp" in last
+    program = _PASTED.format(textwrap.dedent("\n".join(lines)))
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_py_call_whose_types_are_a_tensor() -> None:

@@ -541,3 +541,15 @@ def test_what_modules_are_asked_for_costs_no_guards() -> None:
     reads = collect(step).reads
     assert not [r for r in reads if r.kind == "keys"]
     assert not [r for r in reads if r.path.key in ("in_features", "load_state", "_repr_html_")]
+
+
+def test_settings_of_modules_of_users_have_their_names() -> None:
+    class Attention(ef.nn.Module):
+        def __init__(self, heads: int, kind: str, bias: bool = True) -> None:
+            self.heads, self.kind, self.bias = heads, kind, bias
+
+    assert repr(Attention(4, "causal")) == "Attention(heads=4, kind='causal')"
+    assert repr(Attention(4, "causal", bias=False)) == (
+        "Attention(heads=4, kind='causal', bias=False)"
+    )
+    assert repr(ef.nn.Linear(2, 3)) == "Linear(2, 3)"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import CodeType
 from typing import Any, Final, final
@@ -30,6 +31,34 @@ def code_of_user(kernel: Any) -> CodeType | None:
     code = getattr(kernel, "__code__", None)
     module = str(getattr(kernel, "__module__", "")).partition(".")[0]
     return code if isinstance(code, CodeType) and module not in _OWN else None
+
+
+def form_refusing(kernel: Any, count: int, attrs: Iterable[str]) -> tuple[str, str] | None:
+    """The form of a user's kernel if it does not take such arguments; else None.
+
+    Args:
+        kernel: the kernel.
+        count: number of inputs.
+        attrs: the names of the attributes.
+
+    Returns:
+        The signature, ``kernel(xp, x, *, k)``, and the arguments of a call: ``x, k=...``.
+    """
+    code = code_of_user(kernel)
+    if code is None:
+        return None
+    given = inspect.signature(kernel)
+    try:
+        given.bind(*range(count), **dict.fromkeys(attrs))
+    except TypeError:
+        whole = inspect.signature(kernel.func) if isinstance(kernel, partial) else given
+        plain = [p.replace(annotation=p.empty) for p in whole.parameters.values()]
+        call = [
+            f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else str(p.replace(annotation=p.empty))
+            for p in given.parameters.values()
+        ]
+        return f"{code.co_name}{inspect.Signature(plain)}", ", ".join(call)
+    return None
 
 
 def checked(

@@ -446,6 +446,8 @@ class _Maker:
             name = names.get(id(root.value)) or outside.name_of(root.value) or root.value.label
             where = f" at {root.where}" if root.where is not None else ""
             record.static.append(f"{name}={root.number!r}, because of {root.why}{where}")
+            if " in " in root.why and outside.is_of_layer(root.value):  # asked by our function
+                record.layers.add(record.static[-1])
         for name, (why, source) in self.tracer.sizes.static.items():
             where = f" at {source}" if source is not None else ""
             record.static.append(

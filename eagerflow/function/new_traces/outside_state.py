@@ -365,6 +365,14 @@ class Outside:
         path = self.path_of(value)
         return None if path is None else path.described
 
+    def is_of_layer(self, value: Value) -> bool:
+        """Whether a number from outside is an attribute of one of eagerflow's layers."""
+        path: AccessPath | Root | None = self.path_of(value)
+        while isinstance(path, AccessPath) and path.how == "item":  # of a tuple: kernel_size[0]
+            path = path.parent
+        owner = type(path.parent.get()) if isinstance(path, AccessPath) else type(None)
+        return owner.__module__.startswith("eagerflow.nn.")
+
     def _report(self, finding: Finding) -> None:
         wrong = f"{finding.what} {finding.why}"
         self._note(str(finding), self._notes, wrong, hint=finding.hint, source=finding.source)
