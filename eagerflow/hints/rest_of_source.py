@@ -124,17 +124,17 @@ def _local_variables(error: BaseException, frame: FrameType) -> dict[str, Any]:
 
 def _places(tree: ast.AST, reader: _Reader) -> list[tuple[str, str]]:
     """The hints, each with its lines and the code in them."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    rows: dict[str, list[tuple[int, str]]] = {}
     for node in ast.walk(tree):
         hint = reader.hint(node)
         if hint is not None:
-            found.setdefault(hint, []).append((getattr(node, "lineno", 0), _short(node)))
-    for hint in [*found]:  # of hints that begin alike, the shorter one
-        shorter = next((h for h in found if hint.startswith(f"{h}; ")), None)
+            rows.setdefault(hint, []).append((getattr(node, "lineno", 0), _short(node)))
+    for hint in [*rows]:  # of hints that begin alike, the shorter one
+        shorter = next((h for h in rows if hint.startswith(f"{h}; ")), None)
         if shorter is not None:
-            found[shorter] += found.pop(hint)
+            rows[shorter] += rows.pop(hint)
     places = []
-    for hint, each in sorted(found.items(), key=lambda item: min(item[1])[0]):
+    for hint, each in sorted(rows.items(), key=lambda item: min(item[1])[0]):
         lines = ", ".join(map(str, sorted({line for line, _ in each})))
         written = [*dict.fromkeys(text for _, text in sorted(each))]
         written[_WRITTEN:] = ["…"] if len(written) > _WRITTEN else []

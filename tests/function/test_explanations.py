@@ -116,7 +116,15 @@ def test_a_static_number_names_the_line_that_asked() -> None:
 
 
 def test_static_values_of_one_reason_are_one_line() -> None:
-    net = ef.nn.Sequential(*[ef.nn.Conv2d(1, 1, 1) for _ in range(2)])
+    class Conv(ef.nn.Module):
+        def __init__(self) -> None:
+            self.stride, self.padding, self.dilation, self.groups = 1, 0, 1, 1
+
+        def forward(self, x: ef.Tensor) -> ef.Tensor:
+            sizes = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
+            return ef.nn.functional.conv2d(x, x, groups=self.groups, **sizes)
+
+    net = ef.nn.Sequential(Conv(), Conv())
     f = ef.trace(net)
     f(ef.ones((1, 1, 2, 2)))
     (record,) = f.traces
@@ -125,7 +133,7 @@ def test_static_values_of_one_reason_are_one_line() -> None:
     names = [f"layers[0].{name}" for name in ("stride=1", "padding=0", "dilation=1", "groups=1")]
     assert all(name in line for name in names)
     assert " and 4 more, because of its use as an index or a size in " in line
-    assert line.endswith("f(ef.ones((1, 1, 2, 2)))")
+    assert line.endswith("groups=self.groups, **sizes)")
     assert "and 4 more, because of" in f.explain()._repr_html_()
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Final
 
-import numpy as np
-
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.op_records.batch_rules import ROWS, SIZES, BatchSite, shifted
 from eagerflow.core.op_records.cost_formulas import FREE
@@ -132,7 +130,7 @@ def _shifts(x: Tensor, shift: Any, count: int) -> tuple[Any, ...]:
     """A shift for each axis: an integer, or a tensor with one integer."""
     if isinstance(shift, (list, tuple)):
         return tuple(s for each in shift for s in _shifts(x, each, 1))
-    if not isinstance(shift, (AbstractArray, np.ndarray)):
+    if not isinstance(shift, AbstractArray) and not getattr(shift, "ndim", 0):  # of NumPy
         return (as_index("roll", "shift", shift),) * count
     shifts = operands(x, shift)[1]
     if not shifts.dtype.is_integer:
