@@ -138,7 +138,7 @@ def _shifts(x: Tensor, shift: Any, count: int) -> tuple[Any, ...]:
     if shifts.ndim > 1:
         raise ShapeError("roll: the shifts have more than one axis", given=str(shifts.type))
     shifts = functions["astype"](shifts, "int64")
-    return functions["unstack"](shifts) if shifts.ndim else (shifts,) * count
+    return tuple(functions["unstack"](shifts)) if shifts.ndim else (shifts,) * count
 
 
 def rot90(x: TensorLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
