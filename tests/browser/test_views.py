@@ -167,6 +167,7 @@ def test_search_opens_what_hides_a_node(graph: Locator) -> None:
     details = graph.locator(".ef-details")
     expect(details).to_contain_text("f32[256,128]")
     expect(details).to_contain_text("cpu:0")
+    expect(details).to_contain_text(re.compile("used by.*matmul"))
     search.press("Escape")
     expect(graph.locator(".ef-found")).to_have_count(0)
 

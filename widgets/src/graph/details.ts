@@ -9,6 +9,7 @@ import type { Activity } from "./activity";
 import type { Box } from "./contents";
 import { walk, type Group, type GroupTree } from "./groups";
 import { layerName, PHASES, type LayerCost, type Layers } from "./layers";
+import { operandsOf, usersOf } from "./neighbours";
 import type { Structure } from "./structure";
 
 /** number of nodes in the overview */
@@ -41,7 +42,8 @@ function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
     ["gradient of", s.gradientOf(node)],
     ["gives", s.text("type", node)],
     ["layer", s.text("layer", node)],
-    ["takes", once(box, () => constantsOf(node, s))],
+    ["takes", once(box, () => operandsOf(node, s))],
+    ["used by", once(box, () => usersOf(node, s), USERS)],
     ["device", device && reason ? `${device}, because of ${reason}` : device],
     ["attributes", s.text("attributes", node)],
     ["scope", s.text("scope", node)],
@@ -139,26 +141,15 @@ function listOf(lines: readonly Line[]): HTMLElement {
   return list;
 }
 
+type Texts = WeakMap<Box, string>;
 /** Constant parts are computed once for each box: there may be very many edges. */
-const known = new WeakMap<Box, string>();
+const CONTENTS: Texts = new WeakMap();
+const USERS: Texts = new WeakMap();
 
-function once(box: Box, find: () => string): string {
+function once(box: Box, find: () => string, known: Texts = CONTENTS): string {
   let text = known.get(box);
   if (text === undefined) known.set(box, (text = find()));
   return text;
-}
-
-/** Constant operands of a node, which have no boxes of their own. */
-function constantsOf(node: number, s: Structure): string {
-  const taken: string[] = [];
-  const [froms, tos] = [s.numbers("from"), s.numbers("to")];
-  for (let e = 0; e < s.edges; e++) {
-    const from = froms[e]!;
-    if (tos[e] === node && from >= 0 && s.text("kind", from) === "constant") {
-      taken.push(s.text("value", from));
-    }
-  }
-  return taken.length ? `the constant${taken.length > 1 ? "s" : ""} ${taken.join(", ")}` : "";
 }
 
 /** The ops in a group, the most frequent first. */
