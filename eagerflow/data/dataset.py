@@ -71,7 +71,7 @@ class Dataset:
     # --- sources ------------------------------------------------------------------------------
 
     @classmethod
-    def from_tensors(cls, tensors: object) -> Dataset:
+    def from_tensors(cls, tensors: object, *more: object) -> Dataset:
         """The rows of tensors: element i has ``x[i]`` for each leaf ``x``.
 
         NumPy arrays are read where they are, a batch at a time; with ``np.load(file,
@@ -80,6 +80,7 @@ class Dataset:
 
         Args:
             tensors: a pytree of tensors and arrays whose first sizes are equal.
+            more: further ones: ``from_tensors(x, y)`` is ``from_tensors((x, y))``.
 
         Raises:
             ShapeError: the first sizes differ, or a leaf has no axis.
@@ -90,7 +91,7 @@ class Dataset:
         >>> dataset, len(dataset)
         (Dataset.from_tensors((f32[100,8,8]@cpu:0, i64[100]@cpu:0)), 100)
         """
-        return cls(TensorStage(tensors))
+        return cls(TensorStage((tensors, *more) if more else tensors))
 
     @classmethod
     def from_iterable(cls, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Dataset:

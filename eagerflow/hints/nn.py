@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Final
 
 import eagerflow as ef
 from eagerflow.hints.function_names import SPELLINGS, TRAINING, by_name
 
 _SET: Final = "set it as an attribute: self.name"
-_PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
+_PLACE: Final = "leave it out on a CPU; for a GPU make it there: with ef.device('gpu:0'): ..."
 _SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
 _FREEZE: Final = (
     "net.freeze() and net.unfreeze(); net.trainable has the variables that are not frozen"
@@ -131,4 +132,7 @@ def function_hint(name: str) -> str | None:
     match = functions.get(plain) or functions.get(plain.removesuffix("loss"))
     if match is None:
         return None
-    return f"use the function ef.nn.functional.{match}; Sequential takes functions as they are"
+    use = f"use the function ef.nn.functional.{match}"
+    operands = inspect.signature(getattr(ef.nn.functional, match)).parameters.values()
+    is_layer = sum(x.default is x.empty for x in operands) == 1  # and no loss
+    return f"{use}; Sequential takes functions as they are" if is_layer else use

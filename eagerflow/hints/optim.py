@@ -8,13 +8,32 @@ _SCHEDULE: Final = (
     "a schedule is the learning rate of the optimiser and counts updates by itself: lr=ef.optim.{}"
 )
 
+#: names of schedules in optax and Keras, by our class with its arguments
+_FUNCTIONS: Final = {
+    "ChainedSchedule(schedules, milestones)": ("join_schedules",),
+    "CosineSchedule(0.1, steps=100)": (
+        "CosineDecay", "CosineDecayRestarts", "cosine_decay", "cosine_decay_schedule",
+        "warmup_cosine_decay_schedule",
+    ),
+    "ExponentialSchedule(0.1, gamma=0.99)": (
+        "ExponentialDecay", "exponential_decay", "exponential_decay_schedule",
+    ),
+    "MultiStepSchedule(0.1, milestones=(30, 80))": (
+        "PiecewiseConstantDecay", "piecewise_constant", "piecewise_constant_schedule",
+    ),
+    "PolynomialSchedule(0.1, steps=100)": (
+        "LinearLR", "PolynomialDecay", "PolynomialLR", "linear_schedule", "polynomial_decay",
+        "polynomial_schedule",
+    ),
+}  # fmt: skip
+
 #: of ``ef.optim``
 OPTIM: Final = {
+    **{name: _SCHEDULE.format(call) for call, names in _FUNCTIONS.items() for name in names},
     "AveragedModel": "ef.optim.ExponentialMovingAverage(net.parameters, decay=0.999)",
     "MultiSteps": "ef.optim.GradientAccumulation(optimiser, steps)",
     "ChainedScheduler": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
     "CosineAnnealingLR": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
-    "CosineDecay": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
     "ExponentialLR": _SCHEDULE.format("ExponentialSchedule(0.1, gamma=0.99)"),
     "LambdaLR": "the learning rate may be a function of the number of updates: lr=lambda n: ...",
     "MultiStepLR": _SCHEDULE.format("MultiStepSchedule(0.1, milestones=(30, 80))"),

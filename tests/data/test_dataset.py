@@ -33,6 +33,11 @@ class Sample:
     label: Any
 
 
+def test_several_tensors_are_a_tuple() -> None:
+    (row,) = Dataset.from_tensors(ef.ones((1, 2)), np.zeros(1), {"k": ef.arange(1)})
+    assert [row[0].tolist(), row[1].item(), row[2]["k"].item()] == [[1.0, 1.0], 0.0, 0]
+
+
 def test_elements_keep_their_structure() -> None:
     images = np.arange(24, dtype="float32").reshape(6, 2, 2)
     dataset = Dataset.from_tensors({"a": Sample(images, ef.arange(6)), "b": [ef.ones(6), None]})

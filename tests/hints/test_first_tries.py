@@ -102,6 +102,11 @@ NAMES: list[tuple[Callable[[], Any], str]] = [
     (lambda: ef.optim.SGD([ef.Variable([1.0])], lr=0.1).param_groups, "optimiser.lr"),
     (lambda: ef.optim.CosineSchedule(0.1, steps=9).step, "the optimiser counts its updates"),
     (lambda: ef.optim.StepSchedule(0.1, 9).get_last_lr, r"schedule\(n\)"),
+    (lambda: ef.optim.cosine_decay, r"lr=ef.optim.CosineSchedule\(0.1, steps=100\)"),
+    (lambda: ef.optim.LinearLR, r"lr=ef.optim.PolynomialSchedule"),
+    (lambda: ef.optim.piecewise_constant_schedule, r"lr=ef.optim.MultiStepSchedule"),
+    (lambda: ef.nn.CrossEntropyLoss, r"ef.nn.functional.cross_entropy$"),
+    (lambda: ef.nn.ReLU, "functional.relu; Sequential takes functions"),
     (lambda: ef.nn.BatchNorm2d, r"ef.nn.BatchNorm\(channels\)"),
     (lambda: ef.from_numpy, r"ef.asarray\(array\) shares"),
 ]

@@ -56,7 +56,7 @@ def test_each_line_of_a_program_of_pytorch(path: Path, monkeypatch: Any, tmp_pat
         ("f(x).mean(dim=1)", "line 3: f(x).mean: use axis= instead of dim="),
         ("ef.ones(len(x), 3)", "line 3: ef.ones: the shape is one tuple"),
         ("ef.randn(2, requires_grad=True)", "line 3: ef.randn: leave it out: ef.grad(f)"),
-        ("net = ef.nn.Linear(2, 3); net.to('cuda')", "line 3: net.to: make it where"),
+        ("net = ef.nn.Linear(2, 3); net.to('cuda')", "line 3: net.to: leave it out on a CPU"),
         ("values, order = ef.sort(x, 1)", "line 3: values, order = ef.sort(x, 1): values and"),
         ("from eagerflow.optim import AveragedModel", "ef.optim.ExponentialMovingAverage"),
         ("x.transpose(1, 2)", "line 3: x.transpose: two axes are swapped by x.swapaxes(1, 2)"),

@@ -237,6 +237,8 @@ class CostTable:
         if known:
             part = "" if len(known) == len(self.rows) else f" for {len(known):,} of them"
             texts.append(f"measured {seconds_text(sum(known), precise=True)}{part}")
+        else:
+            texts.append("measured by f.place('auto') only, from steps that it observes")
         return ", ".join(texts)
 
     __repr__ = __str__
