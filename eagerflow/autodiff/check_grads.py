@@ -133,5 +133,7 @@ def _compare(mode: str, order: int, got: float, want: float, allowed: float) -> 
             f"check_grads: the {mode}-mode derivative of order {order} is wrong",
             given=f"{got:.10g} along a direction",
             expected=f"{want:.10g}, the numeric derivative, up to {allowed:.2g}",
+            hint="if a branch, or the end of a loop, depends on the arguments, the difference may "
+            "cross a jump: a smaller step shows that, check_grads(f, args, eps=1e-6)",
             source=capture(3),
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: replacements for Python's own control flow and for reads of values, by the Python call
 _REWRITES = {
     "bool()": "write ef.where(condition, x, y), or ef.cond(condition, f, g, x); in place of a "
-    "`while`, ef.while_loop",
+    "`while`, ef.while_loop or ef.vmap(ef.trace(f)); in place of `and` and `or`, & and |",
     "int()": "keep it a tensor, or map over the values that Python needs outside",
     "index()": "index with the tensor itself: x[i], ef.take(x, i)",
 }

@@ -13,6 +13,7 @@ from eagerflow.core.op_records.batch_rules import STATE
 from eagerflow.core.op_records.op_facts import GENERAL, family_of
 from eagerflow.core.op_records.registration_checks import (
     check_count,
+    check_facts,
     check_kind,
     check_rules,
     check_statement,
@@ -299,6 +300,7 @@ def define(
         )
     check_statement(name, vjp, nondifferentiable=nondifferentiable)
     check_rules(op, vjp)
+    check_facts(name, facts)
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.effect, op.moves, op.devices = effect, moves, devices or common_device
     (moving.add if moves else moving.discard)(name)

@@ -223,6 +223,11 @@ RANDOM: Final = {
     **dict.fromkeys(["manual_seed", "set_seed"], "ef.random.seed(number)"),
     **dict.fromkeys(["PRNGKey", "RandomState", "default_rng", "key"], "ef.random.Generator(seed)"),
     **dict.fromkeys(["fold_in", "split"], "ef.random.Generator(seed) counts its draws: no keys"),
+    **dict.fromkeys(
+        ["multinomial", "sample"], "ef.random.categorical((), logits) draws one index for each row"
+    ),
+    **dict.fromkeys(["rand", "random"], "ef.random.uniform((2, 3)); the shape is one tuple"),
+    "randn": "ef.random.normal((2, 3)); the shape is one tuple",
     "binomial": "ef.sum(ef.random.bernoulli((n, *shape), p), axis=0)",
     "laplace": "ef.distributions.Laplace(loc, scale).sample(shape)",
     "multivariate_normal": "mean + ef.random.normal((*shape, len(mean))) @ "

@@ -42,8 +42,13 @@ OPTIM: Final = {
     "SequentialLR": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
     "SparseAdam": "ef.optim.Adam takes sparse gradients as they are",
     "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30)"),
-    "clip_grad_norm_": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)",
-    "clip_grad_value_": "grads = ef.optim.clip_by_value(grads, limit)",
+    **dict.fromkeys(
+        ("clip_grad_norm", "clip_grad_norm_"),
+        "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)",
+    ),
+    **dict.fromkeys(
+        ("clip_grad_value", "clip_grad_value_"), "grads = ef.optim.clip_by_value(grads, limit)"
+    ),
     "swa_utils": "ef.optim.ExponentialMovingAverage(net.parameters, decay=0.999)",
     "lr_scheduler": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
 }

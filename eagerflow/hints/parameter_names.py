@@ -29,7 +29,7 @@ _COUNTERPARTS: Final = {
     "end_axis": "end_dim",
     "k": "count diagonal offset",
     "num": "steps count",
-    "capacity": "maxsize size",
+    "capacity": "maxsize size maxlen",
     "indices_or_sections": "sections num_or_size_splits split_size_or_sections chunks",
     "repeats": "repeat repetitions dims",
     "repetitions": "reps multiples",

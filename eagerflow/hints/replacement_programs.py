@@ -141,6 +141,8 @@ PROGRAMS: Final = {
             "ef.grad, ef.GradientTape and the like are in ef itself; ef.custom_vjp makes a "
             "function with a derivative of its own, as torch.autograd.Function, "
             "ef.check_grads checks it, and ef.config(check_nan=True) finds NaN": "autograd",
+        "the type of an own op's result is made from that of an operand: kind.like(shape=..., "
+            "dtype=...)": "TensorSpec TensorType",
             "ef.grad, ef.vmap, ef.jvp and the like are in ef itself": "func",
             "ef.devices() lists them, ef.device chooses one": "backends",
             "ef.cluster": "distributed distribute",

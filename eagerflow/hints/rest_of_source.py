@@ -107,7 +107,11 @@ def rest_of_source(error: BaseException, frame: FrameType | None) -> str | None:
         return None
     told = str(error) + "".join(getattr(error, "__notes__", ()))
     reader = _Reader(tree, Names(tree, frame.f_globals, _local_variables(error, frame)), frame)
-    hints = [f"    {place}: {hint}" for hint, place in _places(tree, reader) if hint not in told]
+    rows = _rows(tree, reader)
+    for hint in rows:
+        if hint in told:  # elsewhere the same mistake is told
+            rows[hint] = [row for row in rows[hint] if row[0] != frame.f_lineno]
+    hints = [f"    {place}: {hint}" for hint, place in _places(rows)]
     if len(hints) > _LIMIT:
         hints[_LIMIT:] = [f"    and {len(hints) - _LIMIT} more"]
     return "\n".join(["  in the same source:", *hints]) if hints else None
@@ -122,8 +126,8 @@ def _local_variables(error: BaseException, frame: FrameType) -> dict[str, Any]:
     return variables
 
 
-def _places(tree: ast.AST, reader: _Reader) -> list[tuple[str, str]]:
-    """The hints, each with its lines and the code in them."""
+def _rows(tree: ast.AST, reader: _Reader) -> dict[str, list[tuple[int, str]]]:
+    """The hints, each with the lines and the code that it is for."""
     rows: dict[str, list[tuple[int, str]]] = {}
     for node in ast.walk(tree):
         hint = reader.hint(node)
@@ -133,8 +137,14 @@ def _places(tree: ast.AST, reader: _Reader) -> list[tuple[str, str]]:
         shorter = next((h for h in rows if hint.startswith(f"{h}; ")), None)
         if shorter is not None:
             rows[shorter] += rows.pop(hint)
+    return rows
+
+
+def _places(rows: dict[str, list[tuple[int, str]]]) -> list[tuple[str, str]]:
+    """The hints, each with its lines and the code in them."""
     places = []
-    for hint, each in sorted(rows.items(), key=lambda item: min(item[1])[0]):
+    some = {hint: each for hint, each in rows.items() if each}
+    for hint, each in sorted(some.items(), key=lambda item: min(item[1])[0]):
         lines = ", ".join(map(str, sorted({line for line, _ in each})))
         written = [*dict.fromkeys(text for _, text in sorted(each))]
         written[_WRITTEN:] = ["…"] if len(written) > _WRITTEN else []

@@ -6,13 +6,14 @@ Their ends and errors: `runners/runner.py`.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
-from typing import Any, ParamSpec, final, overload
+from typing import Any, Final, ParamSpec, final, overload
 
 from eagerflow import events
 from eagerflow.core import interpreter
@@ -32,6 +33,10 @@ from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 
 _P = ParamSpec("_P")
+#: keywords by which users ask for a number of runs
+_COUNTS: Final = frozenset(
+    {"count", "epochs", "iterations", "n", "num_steps", "repeat", "steps", "times"}
+)
 
 
 @final
@@ -192,10 +197,30 @@ def spawn(
     if not callable(fn):
         raise TraceError("spawn: the argument is not a function", given=repr(fn))
     check_repeatable(fn)
+    _check_arguments(fn, args, kwargs)
     runner = Runner(fn, name, Closing(closes), _checked_runs(runs))
     ending.before(runner, Runner.at_exit)
     _start(runner, fn, args, kwargs, FirstCall(fn, capture(), runs is None))
     return runner
+
+
+def _check_arguments(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse arguments that the function does not take, before its first run."""
+    function, given = fn, args
+    if isinstance(fn, BoundFunction):
+        function, given = fn.__func__, (fn.__self__, *args)
+    try:
+        parameters = inspect.signature(function)
+    except (TypeError, ValueError):  # of a function in C that does not say
+        return
+    try:
+        parameters.bind(*given, **kwargs)
+    except TypeError as wrong:
+        error = TypeError(f"spawn: {getattr(fn, '__name__', 'the function')}() {wrong}")
+        if _COUNTS.intersection(kwargs):
+            error.add_note("  hint: runs=100 is the number of runs; other keywords are arguments")
+        hide_frames(error)
+        raise error from None
 
 
 def _checked_runs(runs: Any) -> float:

@@ -196,6 +196,23 @@ def test_definitions_are_checked() -> None:
     assert declare("add") is get_op("add")
 
 
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"saved": "both"}, "saved is one of a few words"),
+        ({"saved": "output"}, "did you mean 'outputs'"),
+        ({"saved": ("x",)}, r"saved=\('x',\)"),
+        ({"saves": "inputs"}, "no fact 'saves'"),
+        ({"reaches": "network"}, "'files'"),
+    ],
+)
+def test_facts_are_known_words(facts: Any, message: str) -> None:
+    with pytest.raises(errors.OpDefinitionError, check=says(message)):
+        define("test_facts", infer=lambda x: x, vjp=(lambda g, out, x: g,), **facts)
+    with pytest.raises(errors.OpDefinitionError, match="no op named"):
+        get_op("test_facts")
+
+
 def test_a_missing_kernel_is_named() -> None:
     op = define("test_no_kernel", infer=lambda x: x, nondifferentiable=True)
     try:

@@ -25,7 +25,9 @@ from tests.test_public_api import lookup, public
 def _note(error: BaseException) -> str:
     add_remedy(error)
     notes: list[str] = getattr(error, "__notes__", [])
-    assert len(notes) == 1, f"{error}: {notes}"
+    assert notes, error
+    # after it, other lines with the same mistake
+    assert all(note.startswith("  in the same source:") for note in notes[1:])
     assert notes[0].startswith("  hint: ")
     return notes[0].removeprefix("  hint: ")
 

@@ -184,6 +184,13 @@ def test_lines_with_one_hint_name_their_expressions() -> None:
     assert len(str(rest).splitlines()) == 2
 
 
+def test_the_same_mistake_in_another_line_is_told() -> None:
+    rest = _rest("import eagerflow as ef\nef.nn.ReLU\nef.nn.relu\n")
+    assert rest is not None
+    assert "line 3: ef.nn.relu: use the function ef.nn.functional.relu" in rest
+    assert "line 2" not in rest
+
+
 def test_the_mistake_of_the_error_is_not_told_again() -> None:
     make = "import eagerflow as ef\ndef f(x): return x.state_dict()\n"
     assert _rest(make + "for x in [ef.nn.Linear(2, 3)]: f(x)\n") is None

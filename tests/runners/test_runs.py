@@ -36,6 +36,17 @@ def test_so_many_runs(make: Any, runs: int, queue: ef.Queue) -> None:
     assert (runner.steps, runner.error) == (runs, None)
 
 
+@pytest.mark.parametrize("count", ["steps", "count", "iterations"])
+def test_wrong_arguments_are_refused_at_once(make: Any, count: str, queue: ef.Queue) -> None:
+    function = make(lambda: queue.enqueue(7))
+    with pytest.raises(TypeError, match=r"spawn: <lambda>\(\) got an unexpected keyword") as caught:
+        ef.spawn(function, **{count: 3})
+    assert "runs=100" in caught.value.__notes__[0]
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        ef.spawn(function, 3)
+    assert queue.size().item() == 0
+
+
 def test_a_loop_that_runs_once(queue: ef.Queue) -> None:
     def produce(n: int) -> None:
         for i in range(n):

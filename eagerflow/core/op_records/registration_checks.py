@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterable
 from inspect import signature
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, get_args
 
+from eagerflow.core.op_records.op_facts import OpFacts, Precision, Reaches, Saved
 from eagerflow.errors import KernelWarning, OpDefinitionError
 from eagerflow.hardware import is_known_kind, known_kinds
 from eagerflow.source import warn
@@ -52,6 +53,36 @@ def check_statement(name: str, vjp: Any, *, nondifferentiable: bool) -> None:
             f"{name}: the gradient statement is missing or contradicts itself",
             expected="either vjp=... or nondifferentiable=True",
         )
+
+
+#: facts that are one of a few words
+_WORDS: Final[dict[str, tuple[str, ...]]] = {
+    "precision": get_args(Precision), "reaches": get_args(Reaches), "saved": get_args(Saved),
+}  # fmt: skip
+
+
+def check_facts(name: str, facts: OpFacts) -> None:
+    """Refuse facts that no op has, and words that state no fact.
+
+    Raises:
+        OpDefinitionError: names the facts, or the words.
+    """
+    known = OpFacts.__required_keys__ | OpFacts.__optional_keys__
+    for fact, value in facts.items():
+        if fact not in known:
+            raise OpDefinitionError(
+                f"{name}: ops have no fact {fact!r}",
+                expected=", ".join(sorted(known)),
+                hint=_meant(fact, known).removeprefix("; ") or None,
+            )
+        words = _WORDS.get(fact)
+        if words is not None and value not in words:
+            raise OpDefinitionError(
+                f"{name}: {fact} is one of a few words",
+                given=f"{fact}={value!r}",
+                expected=" | ".join(map(repr, words)),
+                hint=_meant(str(value), words).removeprefix("; ") or None,
+            )
 
 
 def check_rules(op: Op, vjp: Any) -> None:
