@@ -13,6 +13,15 @@ from eagerflow_kernels.asynchronous import AsyncBackend
 _kinds = count()  # lanes cache the kernels of a kind, so each device is of a kind of its own
 
 
+def registered(backend: AsyncBackend) -> Iterator[AsyncBackend]:
+    """For fixtures: a backend of asynchronous devices, which exist until the generator goes on."""
+    ef.hardware.register_backend(backend)
+    yield backend
+    registry._backends.pop(backend.kind)
+    for index in range(backend.count()):
+        registry._devices.pop(f"{backend.kind}:{index}", None)
+
+
 @contextmanager
 def device_by_hand(*, threads: bool = False, answers: bool = True) -> Iterator[AsyncBackend]:
     """The backend of a device that works by hand; at the end, it does all pending work.

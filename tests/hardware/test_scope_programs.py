@@ -10,8 +10,14 @@ import eagerflow as ef
 from eagerflow.core import tree
 from eagerflow.errors import MoveWarning
 from eagerflow.events import TransferEvent
-from tests.hardware import scope_programs_with_state  # noqa: F401 - it fills the table
-from tests.hardware.scope_programs import ROWS, Row, Wrap
+from tests.hardware.scope_programs import (  # noqa: F401 - they fill the table
+    control_flow,
+    derivatives,
+    ends_of_scopes,
+    ops,
+    state,
+)
+from tests.hardware.scope_programs.table import ROWS, Row, Wrap
 from tests.recorded import recorded
 from tests.source_tree import ROOT
 
