@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from tests.control.derivatives.test_derivatives import close, twice
+from tests.control.derivatives.comparing import close, twice
 
 # mypy: disable-error-code="no-untyped-def"
 
