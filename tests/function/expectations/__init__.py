@@ -23,6 +23,7 @@ from tests.function.expectations import (
     lengths,
     namespaces,
     numbers,
+    numbers_in_libraries,
     objects,
     patched,
     remains,
@@ -37,5 +38,6 @@ __all__ = [
     "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "classes",
     "decisions", "errors", "escaping", "exact_numbers", "gradients", "hidden", "identity",
     "indices", "instances", "keys", "language", "left", "lengths", "namespaces", "numbers",
-    "objects", "patched", "remains", "sizes", "state", "subclasses", "texts",
+    "numbers_in_libraries", "objects", "patched", "remains", "sizes", "state", "subclasses",
+    "texts",
 ]  # fmt: skip

@@ -8,7 +8,8 @@ import pytest
 
 from eagerflow.hardware import register_backend, registry
 from eagerflow_kernels.cuda import kernels, library
-from tests.kernels.cuda.checked import CheckedBackend, CheckedCupy
+from tests.kernels.cuda.checked import CheckedCupy
+from tests.kernels.cuda.checked_backend import CheckedBackend
 
 
 @pytest.fixture(scope="module")

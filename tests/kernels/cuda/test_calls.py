@@ -24,10 +24,10 @@ from tests.each import check_each
 from tests.kernels.cuda.checked import (
     SIGNATURES,
     CheckedArray,
-    CheckedBackend,
     CheckedCupy,
     LacksError,
 )
+from tests.kernels.cuda.checked_backend import CheckedBackend
 from tests.kernels.cuda.programs import OF_BYTES, OF_NONE, PROGRAMS
 from tests.ops import test_device_kinds as kinds
 from tests.ops.case import OpCase
