@@ -71,7 +71,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return f(*args, **kwargs)
     leaves, treedef = tree.flatten((args, kwargs), whole=True)
     leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
-    known = tracer.root.calls
+    known = tracer.whole.calls
     scope = current_device_scope()
     key = (_identity(f), treedef, scope, *[_token(x, tracer) for x in leaves])
     shared = known.get(key)

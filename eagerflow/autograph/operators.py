@@ -81,7 +81,7 @@ def _is_left_to_graph(error: BaseException, tracer: Tracer) -> bool:
     belongs = belongs_to_graph(error)
     if belongs:
         raise_in_graph(error)
-        tracer.raises = tracer.graph.nodes[-1]
+        tracer.whole.raises = tracer.graph.nodes[-1]
     return belongs
 
 

@@ -218,7 +218,7 @@ class TracedNumber(AbstractNumber):
         self.number = number
         self.kind = type(number)
         self.roots = roots
-        tracer.handed_out.append(ref(self))
+        tracer.whole.handed_out.append(ref(self))
 
     @property
     def elsewhere(self) -> bool:
@@ -248,7 +248,7 @@ class TracedNumber(AbstractNumber):
     @property
     def innermost(self) -> Tracer:
         """The part of its trace that is under way, such as a branch or the body of a loop."""
-        return self.tracer.root.innermost or self.tracer
+        return self.tracer.whole.innermost or self.tracer
 
     def to_tensor(self, lane: Lane) -> Tensor:
         if self.elsewhere:
@@ -279,7 +279,7 @@ class TracedNumber(AbstractNumber):
 
     def _settle(self, op: NumberOp, b: Any) -> bool:
         """Make a possible error in a `try` a condition; return False if that takes the numbers."""
-        decisions = self.tracer.root.decisions
+        decisions = self.tracer.whole.decisions
         if decisions is None or not decisions.handlers or self.varies or _varies(b):
             return True
         if op.sign in _DIVIDING:
@@ -288,7 +288,7 @@ class TracedNumber(AbstractNumber):
 
     def _decide(self, op: NumberOp | None, *operands: Any) -> bool | None:
         """The answer to a question of Python, if the trace can keep it as a condition."""
-        decisions = self.tracer.root.decisions
+        decisions = self.tracer.whole.decisions
         if decisions is None or self.elsewhere:
             return None
         self.tracer.check_alive("bool()" if op is None else op.sign)

@@ -65,7 +65,7 @@ class Symbol(AbstractSymbol):
 def living() -> list[Any]:
     """Tensors' data and numbers of ended traces that are still held."""
     ended = [trace for trace in list(traces) if not trace.is_alive]
-    return [x for trace in ended for one in trace.handed_out if (x := one()) is not None]
+    return [x for trace in ended for one in trace.whole.handed_out if (x := one()) is not None]
 
 
 @final

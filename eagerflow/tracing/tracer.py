@@ -28,12 +28,12 @@ from eagerflow.core.interpreter import (
     use,
 )
 from eagerflow.core.op import Op, get_op
-from eagerflow.core.placeholders import Placeholder, placeholder
+from eagerflow.core.placeholders import placeholder
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import Dim, resolving, symbols
-from eagerflow.errors import DeviceError, LeakedTensorError, TraceError
+from eagerflow.errors import DeviceError, TraceError
 from eagerflow.graph.devices import devices_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.name_scopes import current_forward, current_scope, name_of
@@ -45,7 +45,6 @@ from eagerflow.source import Source, capture, position
 from eagerflow.tracing.constant_values import Constants
 from eagerflow.tracing.device_errors import with_decisions
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
-from eagerflow.tracing.number_conditions import Decisions
 from eagerflow.tracing.numbers import (
     AbstractRoot,
     NumberRoot,
@@ -67,6 +66,7 @@ from eagerflow.tracing.symbols import (
     leaked_number,
     traces,
 )
+from eagerflow.tracing.whole_trace import WholeTrace
 from eagerflow.types import DTYPES, TensorType
 
 _T = TypeVar("_T")
@@ -84,6 +84,7 @@ class Tracer(AbstractTracer):
     Attributes:
         graph: the graph traced so far.
         parent: the trace that it is a part of, if any.
+        whole: what it shares with all parts of the trace of the function.
         operands: values of the trace around it that a part uses.
         begins: of a part, the initial values, in the trace around it, of the part's own inputs.
         thread: the id of the thread that traces.
@@ -91,24 +92,15 @@ class Tracer(AbstractTracer):
         numbers: the numbers from outside.
         sizes: the symbolic sizes.
         updated: the handles from outside that got another value, with their old contents.
-        looked_at: the concrete tensors whose elements Python has seen, by id of their data.
         follows_updates: of a part, whether its maker handles updates of handles from outside.
-        pinned: the handles that must not be updated in place, each with the maker of an error.
         opens: of a part, whether composites in it become their ops alone.
-        own_rules: the names of composites with derivatives of their own, which the graph lacks.
-        structures: the results of walks over the parts of objects, if there were any.
-        raises: the node that raises the exception with which the function ended, if any.
-        foreign: the error of another thread that the function let work on its tensors.
-        stand_ins: the stand-ins for tensors and containers among the function's arguments.
-        decisions: the decisions of Python by numbers; None if such numbers become static.
-        outside: the interface with state outside of the function, while that runs.
-        calls: of the whole function's trace, the shared graphs of functions (`ef.call`).
-        handed_out: weak references to all tensors' data and numbers that belong to it.
     """
 
     def __init__(self, name: str = "", parent: Tracer | None = None) -> None:
         self.graph = Graph(name)
         self.parent = parent
+        self.whole: WholeTrace = WholeTrace() if parent is None else parent.whole
+        self.graph.resources = self.whole.resources
         self.operands: dict[Any, Operand] = {}  # by value of the graph around it, or id of data
         self.begins: dict[Value, Any] = {}
         self.owner: int = next(_owners) if parent is None else parent.owner
@@ -119,53 +111,31 @@ class Tracer(AbstractTracer):
         self.updated: dict[int, tuple[Tensor, Any, Lane, Any]] = {}
         self._effects: EffectOrder | None = None  # made for the first effect
         self.created_resources: list[Any] = []
-        self.own_rules: list[str] = []
-        self.looked_at: dict[int, Tensor] = {}
-        self.handed_out: list[ref[Any]] = []
         self._fresh: dict[int, Tensor] = {}
-        self._resources: dict[int, str] = {}
-        if parent is not None:
-            self._share(parent)
-        else:
+        if parent is None:
             traces.add(self)
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
         self._constants: Constants | None = None  # made when Python asks for a value
         self.follows_updates = False
         self.opens: bool = parent is not None and parent.opens
-        self.pinned: dict[int, tuple[Tensor, Callable[[], TraceError]]] = {}
-        self._texts: list[Placeholder] = []
-        self.calls: dict[Any, Any] = {}
         self._alive = False
-        self.innermost: Tracer | None = None  # of the trace of the whole function alone
-        self.structures: Any = None  # likewise
-        self.outside: Any = None  # likewise
-        self.decisions: Decisions | None = None  # likewise
-        self.stand_ins: tuple[Any, ...] = ()  # likewise
-        self.raises: Node | None = None  # likewise
-        self.foreign: LeakedTensorError | None = None  # likewise
-
-    def _share(self, parent: Tracer) -> None:
-        """Share state of the whole function with the trace around this one."""
-        self.graph.resources, self._resources = parent.graph.resources, parent._resources
-        self.own_rules, self.looked_at = parent.own_rules, parent.looked_at
-        self.handed_out = parent.handed_out
 
     # --- the block ---
 
     def run(self, call: Callable[[], _T]) -> _T:
         """``call()`` within the block, which is closed whatever ends the call: see `isolated`."""
-        root, before = self.root, self.root.innermost
+        whole, before = self.whole, self.whole.innermost
         try:
             return isolated(lambda: self._within(call))
         finally:  # no call from here on: Ctrl-C comes before or after
-            self._alive, root.innermost = False, before
+            self._alive, whole.innermost = False, before
 
     def _within(self, call: Callable[[], _T]) -> _T:
         with self:
             return call()
 
     def __enter__(self) -> Tracer:
-        self._alive, root = True, self.root
+        self._alive, whole = True, self.whole
         resolver = resolving(self.sizes.ask, self.size_number, self.sizes.fresh, self.size_text)
         with ExitStack() as opened:  # if one fails, as at the end of Python's stack, all are closed
             # outer interpreters see the step when it runs, not when it is traced
@@ -175,7 +145,7 @@ class Tracer(AbstractTracer):
             opened.enter_context(installed(self))
             opened.enter_context(resolver)
             self._opened = opened.pop_all()
-        root.innermost, self._before = self, root.innermost
+        whole.innermost, self._before = self, whole.innermost
         return self
 
     def _open_scope(self, opened: ExitStack) -> None:
@@ -185,7 +155,7 @@ class Tracer(AbstractTracer):
             opened.enter_context(again)
 
     def __exit__(self, *exception: Any) -> None:
-        self.root.innermost = self._before
+        self.whole.innermost = self._before
         self._opened.__exit__(*exception)
         self._alive = False
         del self._opened
@@ -193,10 +163,9 @@ class Tracer(AbstractTracer):
     def forget(self) -> None:
         """Drop references to tensors and resources; leaked values still know their origin."""
         self.captures, self.operands, self.updated, self.begins = {}, {}, {}, {}
-        self.pinned, self.looked_at, self.structures, self.outside = {}, {}, None, None
-        self.created_resources, self.calls, self.stand_ins = [], {}, ()
-        self._texts.clear()  # the texts refer to this list
-        self._fresh, self._tensors, self._constants = {}, {}, None
+        self.created_resources, self._fresh, self._tensors, self._constants = [], {}, {}, None
+        if self.parent is None:
+            self.whole.forget()
 
     @property
     def effects(self) -> EffectOrder:
@@ -218,7 +187,7 @@ class Tracer(AbstractTracer):
     @property
     def is_held(self) -> bool:
         """Whether an object still holds a tensor's data or a number that belongs to the trace."""
-        return any(one() is not None for one in self.handed_out)
+        return any(one() is not None for one in self.whole.handed_out)
 
     @property
     def is_alive(self) -> bool:
@@ -278,7 +247,7 @@ class Tracer(AbstractTracer):
         kind: Any = value.type
         device: Any = value.device
         symbol = Symbol(self, value)
-        self.handed_out.append(ref(symbol))
+        self.whole.handed_out.append(ref(symbol))
         return make_tensor(symbol, device.lanes[kind.dtype].twin)
 
     def value_of(self, x: Tensor) -> Value:
@@ -328,7 +297,7 @@ class Tracer(AbstractTracer):
             self.parent.made(value)
 
     def looked(self, value: Tensor) -> None:
-        self.looked_at[id(value._data)] = make_tensor(value._data, value._lane)
+        self.whole.looked_at[id(value._data)] = make_tensor(value._data, value._lane)
 
     def owns(self, x: Tensor) -> bool:
         """Whether ``x`` was made in this trace, and not in a trace around it or outside."""
@@ -377,9 +346,10 @@ class Tracer(AbstractTracer):
         return self._symbolic(node.outputs[0])
 
     def _name_resource(self, resource: Any) -> None:
-        if resource is not None and id(resource) not in self._resources:
-            name = self._resources[id(resource)] = name_of(resource, self.graph.resources)
-            self.graph.resources[name] = resource
+        names, resources = self.whole.resource_names, self.whole.resources
+        if resource is not None and id(resource) not in names:
+            name = names[id(resource)] = name_of(resource, resources)
+            resources[name] = resource
 
     def created(self, resource: Any, value: Tensor) -> None:
         """Note a variable that the function makes; each run assigns its first value again."""
@@ -397,12 +367,12 @@ class Tracer(AbstractTracer):
             if composite.keep is not None or self.parent is not None:
                 return composites["keep"](self, composite, inputs)
             if composite.own_rule:
-                self.own_rules.append(composite.name)
+                self.whole.own_rules.append(composite.name)
         return super().call(composite, inputs)
 
     def rebind(self, handle: Tensor, value: Tensor) -> None:
-        if id(handle) in self.root.pinned:
-            raise self.root.pinned[id(handle)][1]()
+        if id(handle) in self.whole.pinned:
+            raise self.whole.pinned[id(handle)][1]()
         data = handle._data
         own = self.owns(handle)
         if self.parent is not None and not own and not self.follows_updates:
@@ -529,7 +499,7 @@ class Tracer(AbstractTracer):
 
     def text(self, value: Any, kind: str, spell: Callable[[Any], str]) -> str:
         """A text that shows a value which only the graph knows (see `core.placeholders`)."""
-        return placeholder(value, kind, spell, self.root._texts)
+        return placeholder(value, kind, spell, self.whole.texts)
 
     # --- when Python asks for values ---
 
@@ -559,7 +529,7 @@ class Tracer(AbstractTracer):
         held = (x._data for x, *_ in list(self.root.updated.values()))
         if not any(type(data) is Symbol and data.value is value for data in held):
             # only a thread that the function works with can have the value
-            self.root.foreign = foreign_error(value, what, self.function)
+            self.whole.foreign = foreign_error(value, what, self.function)
         raise foreign_error(value, what, self.function)
 
 

@@ -241,7 +241,7 @@ def test_captured_tensors_that_python_looks_at_are_noted() -> None:
     with tracer:
         assert int(w) == 3
         assert idle.shape == ()
-    assert list(tracer.looked_at) == [id(w._data)]
+    assert list(tracer.whole.looked_at) == [id(w._data)]
 
 
 # --- sizes ------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ class catching:
     def __enter__(self) -> None:
         _open.handlers.append(self)
         tracer = current_tracer()
-        self._decisions = None if tracer is None else tracer.root.decisions
+        self._decisions = None if tracer is None else tracer.whole.decisions
         if self._decisions is not None:
             self._decisions.handlers += 1
             self._decisions.catches = True

@@ -247,8 +247,7 @@ def _type(*args: Any, **options: Any) -> Any:
 def _id(x: Any, /) -> int:
     """`id`; with a note if its argument is a stand-in for an argument or a number."""
     if interpreter.is_traced():
-        root = tracer_here().root
-        if any(one is x for one in root.stand_ins):
+        if any(one is x for one in tracer_here().whole.stand_ins):
             note(
                 "id() of an argument is that of its stand-in in the trace",
                 "pass id(...) as an argument of its own, or a name",

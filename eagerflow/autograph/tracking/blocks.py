@@ -105,7 +105,7 @@ def reach(value: Any, text: str) -> None:
 
 def note_read(location: Location) -> None:
     """Note that the graph reads a location that code may only set: its value may stay."""
-    outside = tracer_here().root.outside
+    outside = tracer_here().whole.outside
     if outside is not None:
         outside.read_at(location)
 
@@ -238,7 +238,7 @@ def references_of_blocks(x: Tensor) -> int:
 @contextmanager
 def attempt() -> Iterator[None]:
     """Trace a part that may fail: its refusals are then dropped."""
-    pinned = tracer_here().root.pinned
+    pinned = tracer_here().whole.pinned
     before = dict(pinned)
     try:
         yield

@@ -56,7 +56,7 @@ def is_from_outside(x: Any) -> bool:
 
 def is_pinned(x: Any) -> bool:
     """Whether a value is a tensor that nothing may update in place."""
-    return type(x) is Tensor and id(x) in tracer_here().root.pinned
+    return type(x) is Tensor and id(x) in tracer_here().whole.pinned
 
 
 def pin_choice(
@@ -90,7 +90,7 @@ def pin_choice(
             hint=f"{_rewritten(own)}, which makes a new tensor{note}",
         )
 
-    pinned = tracer_here().root.pinned
+    pinned = tracer_here().whole.pinned
     for handle in (value, *old):
         pinned[id(handle)] = (handle, error)
 

@@ -85,9 +85,9 @@ def _structures() -> Structures | None:
     tracer = current_tracer()
     if tracer is None:
         return None
-    structures: Structures | None = tracer.root.structures
+    structures: Structures | None = tracer.whole.structures
     if structures is None:
-        structures = tracer.root.structures = Structures()
+        structures = tracer.whole.structures = Structures()
     return structures
 
 

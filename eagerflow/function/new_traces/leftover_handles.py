@@ -51,7 +51,7 @@ class FirstRun:
     def __init__(
         self, tracer: Tracer, holders: Holders, handles: Sequence[tuple[int, ref[Tensor]]]
     ) -> None:
-        handed_out = self._handed_out = tracer.handed_out
+        handed_out = self._handed_out = tracer.whole.handed_out
         self._holders = holders
         self._outputs = handles
         self._numbers: list[TracedNumber] = []  # numbers that only a run of the graph computes
@@ -122,7 +122,8 @@ def _are_held(tracer: Tracer, holders: Holders) -> bool:
     if not tracer.is_held:
         return False
     gc.collect(1)  # most garbage of the trace is young
-    alive = [*_alive(tracer.handed_out, Symbol), *_alive(tracer.handed_out, TracedNumber)]
+    handed_out = tracer.whole.handed_out
+    alive = [*_alive(handed_out, Symbol), *_alive(handed_out, TracedNumber)]
     if alive and holders.near(alive) is None:
         del alive[:]
         gc.collect()

@@ -38,7 +38,7 @@ def _called_outside(function: Any) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         tracer = current_tracer()
-        outside = None if tracer is None else tracer.root.outside
+        outside = None if tracer is None else tracer.whole.outside
         if outside is None:
             return function(*args, **kwargs)
         args, kwargs = tuple(map(_outside, args)), {k: _outside(v) for k, v in kwargs.items()}

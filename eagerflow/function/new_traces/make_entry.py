@@ -90,13 +90,13 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         TraceError: a trace cannot do what the function does.
     """
     tracer = Tracer(request.name)
-    tracer.decisions = Decisions()
+    tracer.whole.decisions = Decisions()
     maker = _Maker(request, tracer)
     try:
         entry, values = maker.entry()
         entry.first = maker.first_run(entry)
     except BaseException:
-        tracer.handed_out.clear()  # its tensors get no value: their use is an error
+        tracer.whole.handed_out.clear()  # its tensors get no value: their use is an error
         raise
     return entry, values
 
@@ -128,7 +128,7 @@ class _Maker:
         if not request.call.is_flat:
             static = [treedef is None for treedef in request.call.treedefs]
             self.containers = ArgumentContainers(request.call.names, arguments, static)
-        tracer.stand_ins = (*self.inputs, *self.containers.values)
+        tracer.whole.stand_ins = (*self.inputs, *self.containers.values)
         args, kwargs = request.signature.apply(request.call, arguments)
         known = [held.value for held in outside.reads.containers]
         known += self.containers.values
@@ -142,7 +142,7 @@ class _Maker:
 
     def _traced(self, args: Any, kwargs: Any, outside: Outside) -> CacheEntry:
         """Run the function, and make the entry of its result and effects."""
-        request, tracer = self.request, self.tracer
+        request, tracer, whole = self.request, self.tracer, self.tracer.whole
         # converted only here, where stand-ins replace the arguments of a partial
         function = call(request.fn) if outside.converts else request.fn
         names = LocalNames(function)
@@ -150,11 +150,11 @@ class _Maker:
             try:
                 with names:
                     result = run(function, args, kwargs, tracer)
-                if tracer.foreign is not None:
-                    raise tracer.foreign
+                if whole.foreign is not None:
+                    raise whole.foreign
             except Exception as error:
-                if tracer.foreign is not None and error is not tracer.foreign:
-                    raise tracer.foreign from error  # a failed thread may be the cause
+                if whole.foreign is not None and error is not whole.foreign:
+                    raise whole.foreign from error  # a failed thread may be the cause
                 if isinstance(error, (TraceError, LeakedTensorError, CancelledError)):
                     raise  # an error of tracing alone, or a deadline ended the call
                 if not (request.runs and self._has_acted(outside)):
@@ -162,12 +162,12 @@ class _Maker:
                 entry = self._failed(error, outside)
             else:
                 entry = self._finish(result, outside)
-                if tracer.raises is not None and request.runs and self._has_acted(outside):
+                if whole.raises is not None and request.runs and self._has_acted(outside):
                     entry.failure = "its graph raised an exception"
         entry.locals = names.values(tracer)
-        if tracer.structures is not None and not entry.failure:
-            tracer.structures.settle(outside.reads)
-            entry.guards.rely(tracer.structures)
+        if whole.structures is not None and not entry.failure:
+            whole.structures.settle(outside.reads)
+            entry.guards.rely(whole.structures)
         return entry
 
     def _has_acted(self, outside: Outside) -> bool:
@@ -200,7 +200,7 @@ class _Maker:
         self.inputs, self.before, self.outputs = [], [], None
         self.containers = ArgumentContainers((), (), ())
         if not tracer.is_held:
-            tracer.handed_out.clear()
+            tracer.whole.handed_out.clear()
             return None
         first = FirstRun(tracer, Holders(near), handles)
         wrong = next(iter(first.texts), None)
@@ -394,14 +394,14 @@ class _Maker:
             if leaf.kind == "tensor"
         ])  # fmt: skip
         entry.record = self._record(static, outside)
-        assert self.tracer.decisions is not None
-        entry.catches = self.tracer.decisions.catches
+        assert self.tracer.whole.decisions is not None
+        entry.catches = self.tracer.whole.decisions.catches
         entry.record.static += [f"{one.described} is {one.result}" for one in conditions]
         entry.leaf_records = tuple(
             [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
         )
         entry.makes_resources = bool(tracer.created_resources)
-        entry.own_rules = tuple(tracer.own_rules)
+        entry.own_rules = tuple(tracer.whole.own_rules)
         entry.graph = graph
         if settings.current().verify:
             verify(graph)
@@ -423,8 +423,8 @@ class _Maker:
             leaf = leaves.get(root.value)
             return self.leaves[leaf].name if leaf is not None else source_of(root).text
 
-        assert self.tracer.decisions is not None
-        return list(self.tracer.decisions.conditions(source_of, name_of))
+        assert self.tracer.whole.decisions is not None
+        return list(self.tracer.whole.decisions.conditions(source_of, name_of))
 
     def _record(self, static: dict[int, Any], outside: Outside) -> TraceRecord:
         types = []

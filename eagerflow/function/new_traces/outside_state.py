@@ -86,7 +86,7 @@ class Outside:
         branches = any(facts_of(site.code).branches for site in self.reads.sites)
         branches |= self.reads.asks_identity  # of stand-ins for numbers
         self.converts = branches or any(map(does_more_in_graphs, self._reached()))
-        tracer.outside = self
+        tracer.whole.outside = self
         for finding in self.reads.findings:
             if self.converts and finding.what == "print":
                 self._prints.append(finding)
@@ -472,7 +472,7 @@ class Outside:
                 yield value, CapturedInput(read.path, None, (), type(read.value).__name__)
 
     def _captured(self, read: Read, handle: Tensor, *, used: bool = True) -> CapturedInput:
-        data = handle._data if id(handle._data) in self.tracer.looked_at else None
+        data = handle._data if id(handle._data) in self.tracer.whole.looked_at else None
         foreign = read.kind == "content"
         return CapturedInput(
             read.path, handle._lane, handle._data.shape, str(handle.type),
