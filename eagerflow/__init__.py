@@ -135,7 +135,7 @@ _PACKAGES = {"placement", *[home.partition(".")[0] for home in _LATER.values()]}
 #: families of ops that few programs need, loaded one by one
 _FAMILIES = {
     "Accumulator": "ops.state.accumulators",
-    "Barrier": "ops.state.accumulators",
+    "Barrier": "ops.state.barriers",
     "Mutex": "ops.state.mutexes",
     "Queue": "ops.state.queues",
     "print": "ops.state.callbacks",
