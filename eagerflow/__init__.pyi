@@ -100,6 +100,7 @@ from eagerflow.ops.shape.joining import *
 from eagerflow.ops.shape.padding import *
 from eagerflow.ops.shape.reshape_and_transpose import *
 from eagerflow.ops.state.accumulators import *
+from eagerflow.ops.state.barriers import *
 from eagerflow.ops.state.callbacks import *
 from eagerflow.ops.state.mutexes import *
 from eagerflow.ops.state.queues import *
