@@ -8,15 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 __all__ = ["ctrl_c_raises", "interrupted", "places"]
 
 
 @contextmanager
 def ctrl_c_raises() -> Iterator[None]:
-    """Ctrl-C raises, even where the shell that started the tests has it ignored."""
+    """Ctrl-C raises, even where the shell that started the tests has it ignored.
+
+    It may come after NumPy's warnings were switched off for a step, before the block that switches
+    them on again. So they are as before at the end, for later tests.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield
+        with np.errstate():
+            yield
     finally:
         signal.signal(signal.SIGINT, before)
 
