@@ -276,8 +276,7 @@ def _pull(record: Record, slots: Sequence[int], g: Any) -> Sequence[Any]:
             out = tuple(out) if type(g) is tuple else out[0]
         return pull(op, slots, g, out, _values(record, FIRST_INPUT + 1, PER_INPUT), attrs)
     except EagerflowError as error:
-        name = op if type(op) is str else op.name
-        note_gradient(error, name, _source(code, offset))
+        note_gradient(error, op, _source(code, offset))
         raise
 
 

@@ -112,7 +112,7 @@ def not_finite(
     return NonFiniteError(
         f"{op.name}: made {'a NaN' if nan else 'an infinity'} from finite inputs",
         given="; ".join(filter(None, (described, _ranges(given), *map(_count, made)))),
-        hint=remedy(op.name),
+        hint=remedy(op),
     )
 
 

@@ -139,6 +139,8 @@ class Op:
     fill: Callable[[Mapping[str, Any]], Any] | None
     sums: bool
     row_sum: RowSum | None
+    remedy: str
+    gradient_remedy: str
     batch: BatchRule | str | None
 
     def __init__(self, name: str) -> None:

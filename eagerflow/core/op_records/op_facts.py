@@ -177,6 +177,8 @@ class OpFacts(AlgebraFacts, total=False):
             number, or to None if it is not known.
         sums: whether the result is the sum of the inputs.
         row_sum: of an op that adds rows to zeros, the description of the sum.
+        remedy: the usual remedy where a result becomes NaN or infinite, for messages.
+        gradient_remedy: likewise in the gradient of the op; empty where it is the same.
         batch: its batching rule (`batch_rules.py`), or the reason why it has none. With None a
             pure op is applied to one row after the other.
     """
@@ -213,6 +215,8 @@ class OpFacts(AlgebraFacts, total=False):
     fill: Callable[[Mapping[str, Any]], Any] | None
     sums: bool
     row_sum: RowSum | None
+    remedy: str
+    gradient_remedy: str
     batch: BatchRule | str | None
 
 
@@ -226,7 +230,7 @@ GENERAL: Final[OpFacts] = {
     "with_gradient": None, "draws": False, "inline": None, "on_stack": None, "calls_user": False,
     "host_inputs": (), "host_outputs": (), "on_host": False,
     "reaches": "nothing", "holds": False, "releases": False, "many": False, "fill": None,
-    "sums": False, "row_sum": None, "batch": None,
+    "sums": False, "row_sum": None, "remedy": "", "gradient_remedy": "", "batch": None,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting

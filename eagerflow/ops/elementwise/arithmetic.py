@@ -16,6 +16,7 @@ from eagerflow.core.to_tensor import TensorLike, scalar, tensor_of
 from eagerflow.ops.elementwise.logic import greater, less, logical_and, logical_or
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating
+from eagerflow.ops.rules.remedies import DIVIDE, SQUARES
 from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, binary, elementwise, unary
 
 __all__ = [
@@ -95,6 +96,7 @@ _multiply = binary(
     ieee=True,
     commutative=True,
     neutral=neutral(1, 1, 1.0, left=True),
+    remedy=SQUARES,
 )
 
 
@@ -120,6 +122,7 @@ _divide = binary(
     flops=40,
     ieee=True,
     neutral=neutral(None, None, 1.0),
+    remedy=DIVIDE,
 )
 
 
@@ -139,7 +142,11 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 true_divide = divide
 
 _floor_divide = define(
-    "floor_divide", infer=elementwise(REAL), vjp=(None, None), neutral=neutral(None, 1, None)
+    "floor_divide",
+    infer=elementwise(REAL),
+    vjp=(None, None),
+    neutral=neutral(None, 1, None),
+    remedy=DIVIDE,
 )
 
 
@@ -162,6 +169,7 @@ _remainder = binary(
     lambda g, out, x1, x2: sum_to_like(g, x1),
     lambda g, out, x1, x2: -sum_to_like(g * (x1 // x2), x2),
     saved="inputs",
+    remedy=DIVIDE,
 )
 
 
@@ -255,6 +263,7 @@ _reciprocal = unary(
     INEXACT,
     lambda g, out, x: -(g * conjugate(out * out)),
     saved="outputs",
+    remedy=DIVIDE,
 )
 
 

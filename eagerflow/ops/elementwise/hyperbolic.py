@@ -8,6 +8,7 @@ from eagerflow.core.to_tensor import TensorLike
 from eagerflow.ops.elementwise.powers_and_logarithms import sqrt, square
 from eagerflow.ops.rules.gradients import over, times
 from eagerflow.ops.rules.promotion import floating
+from eagerflow.ops.rules.remedies import EXP, SLOPE_AT_END
 from eagerflow.ops.rules.type_rules import INEXACT, unary
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
     "tanh",
 ]
 
-_sinh = unary("sinh", INEXACT, times(lambda out, x: cosh(x)), saved="inputs", flops=40)
+_sinh = unary("sinh", INEXACT, times(lambda out, x: cosh(x)), saved="inputs", flops=40, remedy=EXP)
 
 
 def sinh(x: TensorLike, /) -> Tensor:
@@ -37,7 +38,7 @@ def sinh(x: TensorLike, /) -> Tensor:
     return bind(_sinh, floating(x))
 
 
-_cosh = unary("cosh", INEXACT, times(lambda out, x: sinh(x)), saved="inputs", flops=40)
+_cosh = unary("cosh", INEXACT, times(lambda out, x: sinh(x)), saved="inputs", flops=40, remedy=EXP)
 
 
 def cosh(x: TensorLike, /) -> Tensor:
@@ -89,6 +90,7 @@ _acosh = unary(
     over(lambda out, x: sqrt(x - 1) * sqrt(x + 1)),
     saved="inputs",
     flops=80,
+    gradient_remedy=SLOPE_AT_END,
 )
 
 
@@ -104,7 +106,14 @@ def acosh(x: TensorLike, /) -> Tensor:
     return bind(_acosh, floating(x))
 
 
-_atanh = unary("atanh", INEXACT, over(lambda out, x: (1 - x) * (x + 1)), saved="inputs", flops=80)
+_atanh = unary(
+    "atanh",
+    INEXACT,
+    over(lambda out, x: (1 - x) * (x + 1)),
+    saved="inputs",
+    flops=80,
+    gradient_remedy=SLOPE_AT_END,
+)
 
 
 def atanh(x: TensorLike, /) -> Tensor:

@@ -13,6 +13,7 @@ from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.ops.elementwise.arithmetic import positive
 from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
+from eagerflow.ops.rules.remedies import EXP, LOG, POWER, ROOT, SLOPE_OF_ROOT, SQUARES
 from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, binary, unary
 
 __all__ = [
@@ -34,7 +35,9 @@ __all__ = [
 
 # --- powers ---------------------------------------------------------------------------------
 
-_square = unary("square", NUMERIC, times(lambda out, x: x * 2), saved="inputs", ieee=True)
+_square = unary(
+    "square", NUMERIC, times(lambda out, x: x * 2), saved="inputs", ieee=True, remedy=SQUARES
+)
 
 
 def square(x: TensorLike, /) -> Tensor:
@@ -55,6 +58,8 @@ _sqrt = unary(
     lambda g, out, x: g * 0.5 / conjugate(out),
     saved="outputs",
     ieee=True,
+    remedy=ROOT,
+    gradient_remedy=SLOPE_OF_ROOT,
 )
 
 
@@ -70,7 +75,14 @@ def sqrt(x: TensorLike, /) -> Tensor:
     return bind(_sqrt, floating(x))
 
 
-_rsqrt = unary("rsqrt", INEXACT, times(lambda out, x: out * square(out) * -0.5), saved="outputs")
+_rsqrt = unary(
+    "rsqrt",
+    INEXACT,
+    times(lambda out, x: out * square(out) * -0.5),
+    saved="outputs",
+    remedy=ROOT,
+    gradient_remedy=SLOPE_OF_ROOT,
+)
 
 
 def rsqrt(x: TensorLike, /) -> Tensor:
@@ -114,6 +126,7 @@ _pow = binary(
     flops=40,
     neutral=neutral(None, 1, None),
     fails_on="values",
+    remedy=POWER,
 )
 
 
@@ -149,7 +162,7 @@ _SIMPLER: Final[dict[float, Callable[[Tensor], Tensor]]] = {1: positive, 2: squa
 
 # --- exponentials ---------------------------------------------------------------------------
 
-_exp = unary("exp", INEXACT, times(lambda out, x: out), saved="outputs", flops=32)
+_exp = unary("exp", INEXACT, times(lambda out, x: out), saved="outputs", flops=32, remedy=EXP)
 
 
 def exp(x: TensorLike, /) -> Tensor:
@@ -164,7 +177,9 @@ def exp(x: TensorLike, /) -> Tensor:
     return bind(_exp, floating(x))
 
 
-_exp2 = unary("exp2", INEXACT, times(lambda out, x: out * math.log(2)), saved="outputs", flops=32)
+_exp2 = unary(
+    "exp2", INEXACT, times(lambda out, x: out * math.log(2)), saved="outputs", flops=32, remedy=EXP
+)
 
 
 def exp2(x: TensorLike, /) -> Tensor:
@@ -180,7 +195,7 @@ def exp2(x: TensorLike, /) -> Tensor:
 
 
 # the exponential itself: for very negative x, `out + 1` would be nothing but rounding errors
-_expm1 = unary("expm1", INEXACT, times(lambda out, x: exp(x)), saved="inputs", flops=32)
+_expm1 = unary("expm1", INEXACT, times(lambda out, x: exp(x)), saved="inputs", flops=32, remedy=EXP)
 
 
 def expm1(x: TensorLike, /) -> Tensor:
@@ -197,7 +212,7 @@ def expm1(x: TensorLike, /) -> Tensor:
 
 # --- logarithms -----------------------------------------------------------------------------
 
-_log = unary("log", INEXACT, over(lambda out, x: x), saved="inputs", flops=32)
+_log = unary("log", INEXACT, over(lambda out, x: x), saved="inputs", flops=32, remedy=LOG)
 
 
 def log(x: TensorLike, /) -> Tensor:
@@ -212,7 +227,7 @@ def log(x: TensorLike, /) -> Tensor:
     return bind(_log, floating(x))
 
 
-_log1p = unary("log1p", INEXACT, over(lambda out, x: x + 1), saved="inputs", flops=32)
+_log1p = unary("log1p", INEXACT, over(lambda out, x: x + 1), saved="inputs", flops=32, remedy=LOG)
 
 
 def log1p(x: TensorLike, /) -> Tensor:
@@ -227,7 +242,9 @@ def log1p(x: TensorLike, /) -> Tensor:
     return bind(_log1p, floating(x))
 
 
-_log2 = unary("log2", INEXACT, over(lambda out, x: x * math.log(2)), saved="inputs", flops=32)
+_log2 = unary(
+    "log2", INEXACT, over(lambda out, x: x * math.log(2)), saved="inputs", flops=32, remedy=LOG
+)
 
 
 def log2(x: TensorLike, /) -> Tensor:
@@ -242,7 +259,9 @@ def log2(x: TensorLike, /) -> Tensor:
     return bind(_log2, floating(x))
 
 
-_log10 = unary("log10", INEXACT, over(lambda out, x: x * math.log(10)), saved="inputs", flops=32)
+_log10 = unary(
+    "log10", INEXACT, over(lambda out, x: x * math.log(10)), saved="inputs", flops=32, remedy=LOG
+)
 
 
 def log10(x: TensorLike, /) -> Tensor:

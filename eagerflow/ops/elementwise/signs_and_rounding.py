@@ -13,6 +13,7 @@ from eagerflow.ops.elementwise.logic import isfinite
 from eagerflow.ops.rules.gradients import conjugate as _conjugate
 from eagerflow.ops.rules.gradients import safe_quotient, sum_to_like, where
 from eagerflow.ops.rules.promotion import cast, known_number, pair, promote_floating
+from eagerflow.ops.rules.remedies import SLOPE_OF_ROOT
 from eagerflow.ops.rules.type_rules import (
     COMPLEX,
     FLOATING,
@@ -134,6 +135,7 @@ _hypot = binary(
     FLOATING,
     lambda g, out, x1, x2: sum_to_like(g * _part(x1, out), x1),
     lambda g, out, x1, x2: sum_to_like(g * _part(x2, out), x2),
+    gradient_remedy=SLOPE_OF_ROOT,
 )
 
 

@@ -11,6 +11,7 @@ from eagerflow.ops.elementwise.powers_and_logarithms import sqrt, square
 from eagerflow.ops.elementwise.signs_and_rounding import imag, real
 from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
+from eagerflow.ops.rules.remedies import SLOPE_AT_END
 from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, binary, unary
 
 __all__ = [
@@ -85,7 +86,12 @@ def _one_minus_square(x: Tensor) -> Tensor:
 
 
 _asin = unary(
-    "asin", INEXACT, over(lambda out, x: sqrt(_one_minus_square(x))), saved="inputs", flops=80
+    "asin",
+    INEXACT,
+    over(lambda out, x: sqrt(_one_minus_square(x))),
+    saved="inputs",
+    flops=80,
+    gradient_remedy=SLOPE_AT_END,
 )
 
 
@@ -107,6 +113,7 @@ _acos = unary(
     lambda g, out, x: -(g / conjugate(sqrt(_one_minus_square(x)))),
     saved="inputs",
     flops=80,
+    gradient_remedy=SLOPE_AT_END,
 )
 
 

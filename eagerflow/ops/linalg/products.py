@@ -18,6 +18,7 @@ from eagerflow.ops.linalg.matrices import multilinear_jvp
 from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
+from eagerflow.ops.rules.remedies import SQUARES
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, check_same_dtype, elementwise
 from eagerflow.ops.shape.reshape_and_transpose import (
@@ -149,6 +150,7 @@ _matmul: Op = define(
     jvp=lambda t, out, *xs: multilinear_jvp(_matmul, t, xs, {}),
     order="product",
     batch=_batched_product,
+    remedy=SQUARES,
 )
 
 

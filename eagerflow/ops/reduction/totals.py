@@ -19,6 +19,7 @@ from eagerflow.ops.elementwise.powers_and_logarithms import exp, log
 from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, count_of, spread, where
 from eagerflow.ops.rules.promotion import cast, floating, promote_floating
+from eagerflow.ops.rules.remedies import SQUARES
 from eagerflow.ops.rules.type_rules import (
     ANY,
     BOOL,
@@ -95,6 +96,7 @@ _sum = define(
     infer=_total_type,
     vjp=(lambda g, out, x, *, axis, keepdims: spread(g, x, axis, keepdims),),
     saved="none",
+    remedy=SQUARES,
 )
 
 
@@ -199,6 +201,7 @@ _prod = define(
         ),
     ),
     saved="inputs",
+    remedy=SQUARES,
 )
 
 

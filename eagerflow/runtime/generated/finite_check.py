@@ -102,5 +102,5 @@ class FiniteCheck:
             specs.append(kind.like(shape=tuple(x.shape)).on(self._program.devices[register]))
         error = not_finite(get_op(node.op), specs, node.attrs, given, made)
         if node.forward is not None:
-            note_gradient(error, node.forward.op, node.forward.source)
+            note_gradient(error, get_op(node.forward.op), node.forward.source)
         return error
