@@ -35,7 +35,7 @@ NET = ef.nn.Linear(2, 2)
     ],
 )
 def test_the_hint_says_what_works(call: Callable[[], Any], words: str) -> None:
-    with pytest.raises(EagerflowError, check=says(f"hint: .*{words}")):
+    with pytest.raises(EagerflowError, check=says(f"(?s)hint: .*{words}")):
         call()
 
 

@@ -296,7 +296,9 @@ def test_profiles_show_all_nodes(always: None, tmp_path: Path) -> None:
         thread = threading.Thread(target=lambda: program(x()))
         thread.start()
         thread.join()
-    assert not p.events
+    assert sorted(e.node for e in p.events if e.kind == "node") == ["a", "b", "c"]
+    (whole,) = [e for e in p.events if e.kind == "step"]
+    assert whole.thread == thread.ident
 
 
 def test_the_text_is_that_of_what_runs(always: None) -> None:

@@ -363,10 +363,12 @@ def test_a_trial_ends_though_every_second_step_fails() -> None:
             return (ef.sin(y) + y).sum()
 
     f.place("auto")
-    for _ in range(STEPS):
+    for _ in range(4 * STEPS):  # it ends, at the latest with these
         f(ef.eye(3))
         with pytest.raises(ef.errors.EagerflowError, check=says("singular")):
             f(ef.zeros((3, 3)))
+        if f.latest().trial is None:
+            break
     assert f.latest().trial is None
     assert f.latest().rules.plan.own.measured is not None
 
