@@ -19,17 +19,20 @@ _IMAGES = ROOT / "docs" / "images"
 pytestmark = pytest.mark.browser
 
 TRAIN = """
+samples = ef.Queue(16, "f32[256,64]", name="samples")
 batches = ef.Queue(8, "f32[256,64]", name="batches")
 
 @ef.trace
-def make():
-    batches.enqueue(ef.random.normal((256, 64)))
+def read():
+    samples.enqueue(ef.random.normal((256, 64)))
 
-runner = ef.spawn(make)
-runner.__enter__()
-while not pathlib.Path("taken").exists():
-    train(batches.dequeue(), y)
-runner.__exit__(None, None, None)
+@ef.trace
+def augment():
+    batches.enqueue(ef.sin(samples.dequeue()))
+
+with ef.spawn(read), ef.spawn(augment):
+    while not pathlib.Path("taken").exists():
+        train(batches.dequeue(), y)
 """
 LOOP = """
 @ef.trace
@@ -150,6 +153,7 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     take(7, "tensor")
     notebook.run(8)
     choose_first(notebook, 8, "matmul")
+    notebook.view(8).get_by_role("button", name="fit").click()  # all four
     take(8, "devices")
     notebook.run(9)
     notebook.start(10)
@@ -158,6 +162,8 @@ def test_pictures(lab: Lab, browser: Browser, tmp_path: Path) -> None:
     moves.locator(".ef-choice").select_option(label="infer")
     panel = tab(moves, "timeline")
     expect(panel.locator(".ef-lanes canvas")).to_have_attribute("data-lanes", re.compile("cpu:3"))
+    # until then the sentence is about the loop, which has taken more time
+    expect(moves.locator(".ef-sentence")).to_contain_text("infer")
     panel.get_by_role("button", name="last step").click()
     take(9, "transfers")
     notebook.allow("moved")

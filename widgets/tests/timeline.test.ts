@@ -1,6 +1,7 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { Feed } from "../src/feed/feed";
-import { binsOf, labelsOf, percentile } from "../src/views/step_histogram";
+import { binsOf, labelsOf, percentile, ticksOf } from "../src/views/step_histogram";
+import { keyOf } from "../src/views/timeline_key";
 import { TimelineRows } from "../src/views/timeline_rows";
 import { FakeModel, message } from "./made";
 
@@ -147,4 +148,23 @@ test("a lane of a device says when its task was not there", () => {
   expect(remote!.away.map((a) => [a.health, a.start, a.stop])).toEqual([["lost", 2, 5], ["suspect", 7, Infinity]]);
   expect(rows.text(remote!.away[0]!)).toBe("worker:1: lost for 3.0 s");
   expect(rows.lanes(3, 4)[1]!.away.map((a) => a.health)).toEqual(["lost"]);
+});
+
+test("times at the axis are round, and some between them are labelled where round ones are few", () => {
+  const of = (least: number, most: number): number[] => {
+    const bins = { least, most, counts: [] };
+    const x = (time: number): number => (Math.log(time / least) / Math.log(most / least)) * 1000;
+    return ticksOf(bins, x, 1000).map((time) => Math.round(time * 1e6));
+  };
+  expect(of(300e-6, 7e-3)).toEqual([500, 1000, 2000, 5000]);
+  expect(of(550e-6, 1.9e-3)).toEqual([600, 700, 800, 900, 1000, 1500]);
+});
+
+test("the colours of steps and waits are explained where they occur", () => {
+  say(2, 1, [[1, 0, 1, 77]]);
+  const rows = new TimelineRows(feed);
+  expect(keyOf(rows.lanes(0, 2), 0, "")).toEqual([["others", "steps"]]);
+  expect(keyOf(rows.lanes(0, 2), 1, "train")).toEqual([["shown", "steps of train"]]);
+  expect(keyOf(rows.lanes(0, 2), 2, "make")).toEqual([["others", "other steps"]]);
+  expect(keyOf(rows.lanes(5, 6), 1, "train")).toEqual([]);
 });

@@ -62,7 +62,7 @@ export class PassesView {
     const stage = this.stages[at];
     if (!stage) return;
     this.choice.value = String(at);
-    setText(this.report, stage.lines.slice(1).join("\n"));
+    this.report.replaceChildren(...stage.lines.slice(1).map((line) => html("span", {}, line)));
     const changes = changesOf(stage);
     this.open = new Set();
     this.panes.forEach((pane, i) => {

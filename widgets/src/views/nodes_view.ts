@@ -106,7 +106,7 @@ export class NodesView implements View {
     this.table.element.hidden = false;
     this.empty.hidden = true;
     const part = all.length > SHOWN ? `${SHOWN} of ${count(all.length)} nodes` : `${count(all.length)} nodes`;
-    const times = rows.length ? "in one step" : "no step of which was observed yet, so that there are no times";
+    const times = rows.length ? "with their times in one step" : "no step of which was observed yet, so that there are no times";
     this.table.show(all, `${part} of ${s.graph}, ${times}`, SHOWN);
     this.mark();
   }

@@ -3,7 +3,11 @@
 import { themeOf, type Theme } from "../colours";
 import { seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
-import { roundUp } from "./timeline_picture";
+import { ROUND, roundUp } from "./timeline_picture";
+
+/** number of times at the axis below which times between the round ones are labelled, too */
+const FEW = 3;
+const MULTIPLES = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9, 10] as const;
 
 const HEIGHT = 104;
 /** pixels of a row of labels; of such rows above the bars, and of the axis below them */
@@ -131,6 +135,20 @@ function marksOf(times: readonly number[]): [text: string, time: number][] {
   return [...named].map(([said, [names, time]]) => [`${names} ${said}`, time]);
 }
 
+/** The times that are labelled at the axis: 1, 2 or 5 times a power of ten, and, where these are few, other multiples. */
+export function ticksOf(bins: Bins, x: (time: number) => number, width: number): number[] {
+  const among = (numbers: readonly number[]): number[] => {
+    const ticks: number[] = [];
+    for (let time = roundUp(bins.least, numbers); time < bins.most; time = roundUp(time * 1.001, numbers)) {
+      const apart = x(time) - (ticks.length ? x(ticks[ticks.length - 1]!) : -Infinity);
+      if (apart >= APART && x(time) >= 20 && x(time) <= width - 20) ticks.push(time);
+    }
+    return ticks;
+  };
+  const round = among(ROUND);
+  return round.length < FEW ? among(MULTIPLES) : round;
+}
+
 function drawAxis(
   context: CanvasRenderingContext2D, theme: Theme, bins: Bins, x: (time: number) => number, width: number, height: number,
 ): void {
@@ -142,12 +160,6 @@ function drawAxis(
   context.lineTo(width, base);
   context.stroke();
   context.textAlign = "center";
-  let last = -Infinity;
-  for (let time = roundUp(bins.least); time < bins.most; time = roundUp(time * 1.001)) {
-    const at = x(time);
-    if (at - last < APART || at < 20 || at > width - 20) continue;
-    last = at;
-    context.fillText(seconds(time), at, height - 4);
-  }
+  for (const time of ticksOf(bins, x, width)) context.fillText(seconds(time), x(time), height - 4);
   context.textAlign = "left";
 } // prettier-ignore

@@ -344,8 +344,11 @@ export function fitting(context: CanvasRenderingContext2D, text: string, room: n
   return letters < 2 ? "" : `${text.slice(0, letters)}…`;
 }
 
-/** The next round number: 1, 2 or 5 times a power of ten. */
-export function roundUp(least: number): number {
+/** The multiples of powers of ten that are round. */
+export const ROUND: readonly number[] = [1, 2, 5, 10];
+
+/** The next round number. */
+export function roundUp(least: number, numbers: readonly number[] = ROUND): number {
   const power = 10 ** Math.floor(Math.log10(least));
-  return power * ([1, 2, 5, 10].find((n) => n * power >= least) ?? 10);
+  return power * (numbers.find((n) => n * power >= least) ?? 10);
 }

@@ -8,6 +8,7 @@ import type { Absence } from "../feed/tasks";
 import { count, seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
 import { percentile, StepHistogram } from "./step_histogram";
+import { keyOf } from "./timeline_key";
 import { endsOf, FOOT, headOf, isInBar, LANE, timeOf, TimelinePicture, TOP, xOf, type Place, type Scale } from "./timeline_picture";
 import { TimelineRows, type Busy, type Lane, type Move, type Span, type Trace } from "./timeline_rows";
 import type { View } from "./view";
@@ -24,6 +25,7 @@ export class TimelineView implements View {
   readonly element = html("div", { class: "ef-timeline" });
   private readonly canvas = new Canvas2d(150, "steps over time");
   private readonly summary = html("p", { class: "ef-note ef-summary" });
+  private readonly key = html("p", { class: "ef-key" });
   private readonly tip = html("div", { class: "ef-tip", hidden: true });
   private readonly empty = html("p", { class: "ef-empty" }, "No step has run yet since this looks.");
   private readonly histogram = new StepHistogram();
@@ -53,7 +55,7 @@ export class TimelineView implements View {
     const e = this.canvas.element;
     e.tabIndex = 0;
     for (const [name, value] of Object.entries(KEYS)) e.setAttribute(name, value);
-    this.element.append(tools, this.summary, html("div", { class: "ef-lanes" }, e, this.tip), this.histogram.element, this.empty);
+    this.element.append(tools, this.key, this.summary, html("div", { class: "ef-lanes" }, e, this.tip), this.histogram.element, this.empty);
     this.listen();
     this.unlisten = [
       onTheme(() => { this.draw(); }),
@@ -92,6 +94,7 @@ export class TimelineView implements View {
     const drawing = this.canvas.begin();
     const times = this.rows.newest(this.shown).sort((a, b) => a - b);
     setText(this.summary, this.summarise(times));
+    this.explain();
     this.histogram.draw(times);
     this.follow.disabled = this.end === null;
     if (!drawing) return;
@@ -111,6 +114,15 @@ export class TimelineView implements View {
     picture.drawNames(hasTraces);
     this.describe(scale);
     this.empty.hidden = this.feed.log("timeline").length > 0 || this.feed.list("places").length > 0;
+  }
+
+  /** Say what the colours of bars mean that are shown. */
+  private explain(): void {
+    const kinds = keyOf(this.lanes, this.shown, this.shown ? this.rows.graphOf(this.shown) : "");
+    const said = kinds.map(([kind, text]) => `${kind} ${text}`).join();
+    if (this.key.dataset["said"] === said) return; // an element that changes would be read aloud
+    this.key.dataset["said"] = said;
+    this.key.replaceChildren(...kinds.map(([kind, text]) => html("span", {}, html("i", { class: `ef-${kind}` }), text)));
   }
 
   /** Give the names of lanes the room they need, and never less later, so that nothing jumps. */
