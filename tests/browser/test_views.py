@@ -168,6 +168,10 @@ def test_search_opens_what_hides_a_node(graph: Locator) -> None:
     expect(details).to_contain_text("f32[256,128]")
     expect(details).to_contain_text("cpu:0")
     expect(details).to_contain_text(re.compile("used by.*matmul"))
+    details.get_by_role("button", name="close").click()
+    expect(details).to_contain_text("parameters")  # of the whole graph
+    search.press("Enter")
+    expect(graph.locator(".ef-chosen")).to_contain_text("relu")
     search.press("Escape")
     expect(graph.locator(".ef-found")).to_have_count(0)
 

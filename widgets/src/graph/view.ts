@@ -291,6 +291,8 @@ export class GraphView {
     this.chosen = box;
     if (box && box.node >= 0) this.activity?.look(box.node);
     this.mark();
+    // buttons there, such as the one that closes it, keep the focus and would keep the details
+    if (this.details.contains(document.activeElement)) this.canvas.element.focus({ preventScroll: true });
     this.tell();
   }
 

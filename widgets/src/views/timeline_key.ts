@@ -16,6 +16,6 @@ export function keyOf(lanes: readonly Lane[], shown: number, name: string): [Key
   if (shown && steps.some((s) => s.executable === shown)) key.push(["shown", `steps of ${name}`]);
   if (steps.some((s) => s.executable !== shown)) key.push(["others", shown ? "other steps" : "steps"]);
   if (spans.some((s) => s.kind === "wait")) key.push(["pause", "waits for queues"]);
-  if (lanes.some((lane) => lane.busy.length)) key.push(["part", "part of a second in steps"]);
+  if (lanes.some((lane) => lane.busy.length)) key.push(["part", "share of each second that is in steps"]);
   return key;
 }
