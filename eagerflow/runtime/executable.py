@@ -195,6 +195,11 @@ class Executable:
         finally:
             del failed, inputs  # an exception whose frame holds them would keep them alive
 
+    @property
+    def untold(self) -> int:
+        """The number of steps to come that the last reported one stands for."""
+        return self._untold
+
     def apply(self, values: Sequence[Any]) -> list[Any]:
         """Run a step on tensors and numbers; the results are tensors and numbers, too."""
         return self.wrap(self(*[x._data if type(x) is Tensor else x for x in values]))

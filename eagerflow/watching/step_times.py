@@ -32,7 +32,7 @@ class StepTimes:
 
     Attributes:
         executable: its number.
-        count: number of steps.
+        ahead: number of steps to come that the last reported one stands for.
         seconds: their total duration.
         first: when the first of them began.
         last: when the last of them ended.
@@ -45,7 +45,8 @@ class StepTimes:
 
     def __init__(self, executable: int) -> None:
         self.executable = executable
-        self.count = 0
+        self.ahead = 0
+        self._counted = 0
         self.seconds = 0.0
         self.first = 0.0
         self.last = 0.0
@@ -66,7 +67,7 @@ class StepTimes:
         seconds = [stop - start for start, stop in zip(starts, stops, strict=True)]
         self.first = self.first or starts[0]
         self.last = max(self.last, max(stops))
-        self.count += sum(counts)
+        self._counted += sum(counts)
         self.seconds += sum(
             [took * count for took, count in zip(seconds, counts, strict=True)]
         )  # fmt: skip
@@ -78,7 +79,12 @@ class StepTimes:
         """Add an observed step: it is counted, but its duration is not representative."""
         self.first = self.first or start
         self.last = max(self.last, stop)
-        self.count += 1
+        self._counted += 1
+
+    @property
+    def count(self) -> int:
+        """The number of steps that have ended, as of the last look."""
+        return self._counted - self.ahead
 
     @property
     def median(self) -> float:
@@ -137,6 +143,9 @@ class StepLog:
                 times.detached = times.detached and not any(threads)
             self._timeline.extend(steps[-TIMELINE_STEPS:])
             self._told += len(steps)
+        for number, times in self.executables.items():
+            executable = find_executable(number)
+            times.ahead = 0 if executable is None else executable.untold
         if self._regions:
             regions = _taken(self._regions)
             for key in {(r[0], r[1]) for r in regions}:
