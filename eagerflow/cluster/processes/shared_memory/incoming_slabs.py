@@ -257,6 +257,19 @@ class IncomingSlabs:
     def _accept(self, token: bytes) -> _Bringer | None:
         """The connection of a process that has not sent a slab so far."""
         self._forget_ended()
+        self._accept_all()
+        for bringer in list(self._new):
+            bringer.receive()
+            if bringer.token is None and not bringer.has_ended:
+                continue  # it writes its first slab: it connects before
+            self._new.remove(bringer)
+            if bringer.token is not None and bringer.token not in self._from:
+                self._from[bringer.token] = bringer
+            else:
+                bringer.close()
+        return self._from.get(token)
+
+    def _accept_all(self) -> None:
         while self._listener is not None:
             try:
                 one, _ = self._listener.accept()
@@ -268,16 +281,6 @@ class IncomingSlabs:
             else:
                 self._log("refused a connection for slabs: of another user, or too many")
                 one.close()
-        for bringer in list(self._new):
-            bringer.receive()
-            if bringer.token is None and not bringer.has_ended:
-                continue  # it writes its first slab: it connects before
-            self._new.remove(bringer)
-            if bringer.token is not None and bringer.token not in self._from:
-                self._from[bringer.token] = bringer
-            else:
-                bringer.close()
-        return self._from.get(token)
 
     def _forget_ended(self) -> None:
         poller = select.poll()
@@ -293,7 +296,11 @@ class IncomingSlabs:
         self._from = {token: b for token, b in self._from.items() if not b.has_ended}
 
     def settle(self) -> None:
-        """Let go of the kept slabs that their senders have dropped."""
+        """Let go of kept slabs that their senders have dropped, and of all slabs of dead senders.
+
+        A sender may have died before its first message.
+        """
+        self._accept_all()
         for bringer in self._from.values():
             while bringer.kept and bringer.has_room and bringer.receive():
                 pass

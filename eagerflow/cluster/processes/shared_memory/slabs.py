@@ -160,17 +160,17 @@ class Slabs:
 
     def connect(self, name: str, doors: Doors) -> None:
         """Allow slabs to a process."""
-        self.forget(name)
+        self._places.pop(name, None)
+        self._cut(name)
         path = beside(doors)
         if path is not None and self._sends:
             self._places[name] = path
 
     def forget(self, name: str) -> None:
+        """Send no more slabs to a process that has gone; `settle` closes what it has left here."""
         self._places.pop(name, None)
-        known = self._to.pop(name, None)
-        if known is not None:
-            known.close()
-        self._kept.forget(name)
+        self._cut(name)
+        self.due = min(self.due, monotonic() + IDLE_SECONDS)
 
     def reaches(self, name: str) -> bool:
         """Whether slabs are sent to a process."""
@@ -226,7 +226,10 @@ class Slabs:
             to = self._connection(name)
             self._hear(name, to)
             head = self._put_kept(name, to, frames, long) or self._put_once(to, frames, long)
-        except OSError:  # the socket is full, or the process gone, or there is no memory
+        except ConnectionError:
+            self._cut(name)
+            return None
+        except OSError:  # the socket is full, or there is no memory
             return None
         self.sent += 1
         return head, [b"" if len(frame) >= LONG else _frame(frame) for frame in frames]
@@ -257,9 +260,19 @@ class Slabs:
             except BlockingIOError:
                 return
             if len(data) != COPIED.size:
-                raise OSError(errno.EPROTO, "the process at the other end is gone")
+                raise ConnectionAbortedError("the process at the other end is gone")
             self._kept.copied(name, *COPIED.unpack(data))
-        raise OSError(errno.EPROTO, "the process at the other end answers without end")
+        raise ConnectionAbortedError("the process at the other end answers without end")
+
+    def _cut(self, name: str) -> None:
+        """Let go of a connection that has ended, and of what is kept for its receiver.
+
+        No slab in flight comes back by it. The next message makes a new connection.
+        """
+        known = self._to.pop(name, None)
+        if known is not None:
+            known.close()
+        self._kept.forget(name)
 
     def _tell_dropped(self, name: str, to: socket.socket) -> None:
         """Let a receiver let go of the kept slabs that were dropped."""
@@ -344,11 +357,13 @@ class Slabs:
         """Let go of kept slabs that are not used any more."""
         connected = [(name, to) for name, to in self._to.items() if to is not None]
         for name, to in connected:
-            with suppress(OSError):  # it has gone
+            try:
                 self._hear(name, to)
+            except OSError:
+                self._cut(name)
         self._kept.idle(now)
         for name, to in connected:
-            with suppress(OSError):  # or its socket is full
+            with suppress(OSError):  # its socket is full, or it was cut
                 self._tell_dropped(name, to)
         self._incoming.settle()
         busy = self._kept.held or self._incoming.keeps

@@ -190,8 +190,37 @@ def test_a_receiver_that_dies_stops_nobody(pair: tuple[Slabs, Slabs]) -> None:
     assert lost
     assert bytes(send(a, 7)[1]) == data(7)  # by sockets
     assert value == data(1)
-    a.forget("b:0")
-    assert a._kept.held == 0
+    assert a._kept.held == 0  # nobody says any more that the bytes of the lost ones were copied
+
+
+@pytest.mark.parametrize("in_flight", [0, 3])
+def test_slabs_for_a_receiver_that_has_died_are_let_go_of_although_nothing_is_sent(
+    pair: tuple[Slabs, Slabs], in_flight: int
+) -> None:
+    a, b = pair
+    received(b, send(a, 1))
+    for byte in range(in_flight):
+        send(a, byte)
+    assert a._kept.held > 0
+    b.close()
+    a.settle(monotonic())
+    assert (a._kept.held, a.due) == (0, inf)
+    assert maps() == 0
+
+
+def test_a_connection_that_was_cut_is_made_again(pair: tuple[Slabs, Slabs], doors: Doors) -> None:
+    a, b = pair
+    for byte in range(3):
+        assert received(b, send(a, byte)) == data(byte)
+    unsent = a.write("b:0", data(3, BORROWED))
+    assert unsent is not None
+    b.close()
+    assert bytes(send(a, 4)[1]) == data(4)  # finds the cut, and goes by sockets
+    again = Slabs(doors, LIMITS, print)
+    assert received(again, send(a, 5)) == data(5)
+    assert received(again, framed(a, "b:0", Done(5, 4), [unsent])) == data(3, BORROWED)
+    del unsent
+    again.close()
 
 
 def test_a_sender_that_dies_leaves_no_map(pair: tuple[Slabs, Slabs]) -> None:
@@ -255,6 +284,17 @@ def test_answers_that_fit_no_slab_free_none(
     assert slab_of(framed(a, "c:0", Done(5, 4), [data(3)])).slab == first.slab
     impostor.send(b"noise")
     assert bytes(framed(a, "c:0", Done(5, 4), [data(4)])[1]) == data(4)  # by sockets
+    assert a._kept.held == 0
+
+
+def test_a_receiver_that_answers_without_end_is_cut_off(
+    pair: tuple[Slabs, Slabs], impostor: socket.socket
+) -> None:
+    a, _ = pair
+    for _ in range(2 * MOST):
+        impostor.send(COPIED.pack(7, 7))
+    assert bytes(framed(a, "c:0", Done(5, 4), [data(4)])[1]) == data(4)  # by sockets
+    assert a._kept.held == 0
 
 
 def test_a_receiver_cannot_write_into_a_kept_slab(

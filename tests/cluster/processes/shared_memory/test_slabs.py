@@ -8,6 +8,7 @@ import socket
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from eagerflow.cluster.processes.listening import Doors, doors_in
 from eagerflow.cluster.processes.shared_memory import incoming_slabs, kept_slabs
 from eagerflow.cluster.processes.shared_memory.incoming_slabs import NAME
+from eagerflow.cluster.processes.shared_memory.kept_slabs import IDLE_SECONDS
 from eagerflow.cluster.processes.shared_memory.memory_files import ADD_SEALS
 from eagerflow.cluster.processes.shared_memory.slabs import (
     BORROWED,
@@ -210,6 +212,29 @@ def test_what_comes_and_is_not_asked_for_is_closed(pair: tuple[Slabs, Slabs], do
         b.take(several, [b""])
     with pytest.raises(ProtocolError, match="a malformed token"):
         b.take(SlabMessage(0, "no hex", 1, 4096, ()), [b""])
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_what_a_sender_has_left_that_died_before_its_message_is_closed(
+    pair: tuple[Slabs, Slabs], doors: Doors, accepted: bool
+) -> None:
+    """The sockets hold its descriptors, so the memory stays until they are closed."""
+    _, b = pair
+    before = fds()
+    hostile(doors, lambda: memfd(4096, 0xF))
+    if accepted:
+        b._incoming._accept(b"")
+        assert fds() > before
+    b.forget("a:0")
+    now = monotonic()
+    assert b.due <= now + IDLE_SECONDS
+    b.settle(now + IDLE_SECONDS)
+    assert fds() == before
+    assert not b._incoming._new
+    listener = b._incoming._listener
+    assert listener is not None
+    with pytest.raises(BlockingIOError):
+        listener.accept()
 
 
 def test_another_user_is_not_let_in(
