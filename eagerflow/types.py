@@ -31,6 +31,18 @@ Shape = tuple[int, ...]
 ShapeLike = SupportsIndex | Sequence[SupportsIndex]
 
 
+#: NumPy's letters (`numpy.dtype.kind`) by the standard's names; lists of tensors have none there
+_LETTERS: Final = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "real floating": "f",
+    "complex floating": "c",
+    "bytes": "S",
+    "list": "O",
+}
+
+
 @final
 class DType:
     """The type of one element. There is one object per dtype: compare with ``is`` or ``==``.
@@ -40,8 +52,8 @@ class DType:
     Attributes:
         name: the name in the array API standard, such as ``"float32"``.
         short: the name in printed types, such as ``"f32"``.
-        kind: ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"real floating"``,
-            ``"complex floating"`` or ``"bytes"``.
+        category: ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"real floating"``,
+            ``"complex floating"`` or ``"bytes"``, the names of the array API standard.
         dtype: NumPy's dtype object (NumPy itself reads it: ``np.zeros(3, ef.float32)``).
         itemsize: bytes per element; for dtype bytes, the size of a reference.
 
@@ -49,21 +61,32 @@ class DType:
     (float32, 4, True)
     """
 
-    __slots__ = ("dtype", "is_complex", "is_floating", "is_inexact", "is_integer", "is_native",
-                 "itemsize", "kind", "name", "short")  # fmt: skip
+    __slots__ = ("category", "dtype", "is_complex", "is_floating", "is_inexact", "is_integer",
+                 "is_native", "itemsize", "name", "short")  # fmt: skip
 
-    def __init__(self, name: str, short: str, kind: str, dtype: Any) -> None:
+    def __init__(self, name: str, short: str, category: str, dtype: Any) -> None:
         self.name = name
         self.short = short
-        self.kind = kind
+        self.category = category
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.itemsize = int(self.dtype.itemsize)
-        self.is_integer = kind in ("signed integer", "unsigned integer")
-        self.is_floating = kind == "real floating"
-        self.is_complex = kind == "complex floating"
+        self.is_integer = category in ("signed integer", "unsigned integer")
+        self.is_floating = category == "real floating"
+        self.is_complex = category == "complex floating"
         self.is_inexact = self.is_floating or self.is_complex
         #: NumPy's own dtype, as opposed to one of ml_dtypes
         self.is_native = self.dtype.isbuiltin == 1  # the kind of float8_e5m2 is "f"
+
+    @property
+    def kind(self) -> str:
+        """NumPy's letter for the category: ``"b"``, ``"i"``, ``"u"``, ``"f"``, ``"c"``, ``"S"``.
+
+        bfloat16 and the dtypes of 8 bits have an ``"f"``, too, whatever their package says.
+
+        >>> ef.float32.kind, ef.bfloat16.kind, ef.tensor([1]).dtype.kind in "iu"
+        ('f', 'f', True)
+        """
+        return _LETTERS[self.category]
 
     @property
     def type(self) -> type[Any]:
@@ -254,9 +277,9 @@ def _promote(a: DType, b: DType) -> DType:
             f"bytes and {number.name} have no common dtype",
             hint="ef.io.parse_numbers and ef.io.decode_raw make numbers of bytes",
         )
-    if b.kind == "bool":
+    if b.category == "bool":
         return a
-    if a.kind == "bool":
+    if a.category == "bool":
         return b
     if a.is_integer and b.is_integer:
         return _promote_integers(a, b)
@@ -277,9 +300,9 @@ def _promote(a: DType, b: DType) -> DType:
 
 
 def _promote_integers(a: DType, b: DType) -> DType:
-    if a.kind == b.kind:
+    if a.category == b.category:
         return a if a.itemsize >= b.itemsize else b
-    signed, unsigned = (a, b) if a.kind == "signed integer" else (b, a)
+    signed, unsigned = (a, b) if a.category == "signed integer" else (b, a)
     size = max(signed.itemsize, 2 * unsigned.itemsize)
     if size > 8:
         raise DTypeError(

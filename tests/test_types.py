@@ -70,7 +70,7 @@ PAIRS = list(itertools.combinations_with_replacement(STANDARD_KINDS, 2))
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_promotion_is_the_standards(a: str, b: str) -> None:
     """NumPy promotes alike within a kind; across kinds the standard leaves the result open."""
-    kinds = {DTYPES[a].kind, DTYPES[b].kind}
+    kinds = {DTYPES[a].category, DTYPES[b].category}
     signs = {"signed integer", "unsigned integer"}
     if kinds == signs and "uint64" in (a, b):
         with pytest.raises(errors.DTypeError, match="no common dtype"):
@@ -114,7 +114,7 @@ def test_promotion_is_associative_where_defined() -> None:
             right = promote_dtypes(a, promote_dtypes(b, c))
         except errors.DTypeError:
             continue
-        if {a.kind, b.kind, c.kind} >= {"signed integer", "unsigned integer"}:
+        if {a.category, b.category, c.category} >= {"signed integer", "unsigned integer"}:
             continue  # int64 with uint64 has no common dtype, whichever pair meets first
         if {a.name, b.name, c.name} >= {"float16", "bfloat16"}:
             continue  # their common dtype is wider than both
@@ -166,3 +166,12 @@ def test_low_precision_dtypes_are_those_of_ml_dtypes() -> None:
     assert ef.bfloat16.dtype == np.dtype(ml_dtypes.bfloat16)
     assert not ef.bfloat16.is_native
     assert ef.float16.is_native
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_the_kind_is_numpys_letter(dtype: DType) -> None:
+    if dtype.is_native:
+        assert dtype.kind == dtype.dtype.kind
+    else:
+        assert (dtype.kind, dtype.category) == ("f", "real floating")
+    assert (dtype.kind in "iu") == dtype.is_integer

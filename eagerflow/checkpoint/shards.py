@@ -76,7 +76,7 @@ class Stored:
             return "U8", [self.packed]
         if dtype.is_complex:
             return f"F{4 * dtype.itemsize}", [*shape, 2]
-        return _SPECIAL.get(dtype.name) or f"{_LETTERS[dtype.kind]}{8 * dtype.itemsize}", shape
+        return _SPECIAL.get(dtype.name) or f"{_LETTERS[dtype.category]}{8 * dtype.itemsize}", shape
 
 
 @final

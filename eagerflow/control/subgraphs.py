@@ -479,7 +479,7 @@ def scalar_of(
         tensor = tensor_of(x)
     else:
         raise DTypeError(f"{what} is no {kind}", given=repr(x), expected=expected)
-    fits = tensor.dtype.kind == "bool" if kind == "bool" else tensor.dtype.is_integer
+    fits = tensor.dtype.category == "bool" if kind == "bool" else tensor.dtype.is_integer
     if fits and not tensor.shape:
         return tensor
     error, wrong, hint = (

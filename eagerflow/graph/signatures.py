@@ -265,7 +265,7 @@ for _op in NUMBER_OPS.values():
 
 def _truth(node: Node) -> ValueSpec:
     kind = _output(node)
-    if not isinstance(kind, TensorSpec) or kind.shape or kind.dtype.kind != "bool":
+    if not isinstance(kind, TensorSpec) or kind.shape or kind.dtype.category != "bool":
         raise DTypeError("a comparison of numbers gives a bool without axes", given=str(kind))
     return kind
 
@@ -316,7 +316,7 @@ def _branches(node: Node) -> Sequence[ValueSpec]:
     if (
         not isinstance(predicate, TensorSpec)
         or predicate.shape
-        or predicate.dtype.kind not in kinds
+        or predicate.dtype.category not in kinds
     ):
         raise DTypeError(f"{node.op} is chosen by a {kinds[0]} without axes", given=str(predicate))
     given = [v.spec for v in node.outputs]
@@ -334,7 +334,7 @@ def _branches(node: Node) -> Sequence[ValueSpec]:
 def _while_loop(node: Node) -> Sequence[ValueSpec]:
     types = [v.spec for v in node.inputs]
     (goes_on,) = _apply(_body(node, "cond"), types) or (None,)
-    if not isinstance(goes_on, TensorSpec) or goes_on.shape or goes_on.dtype.kind != "bool":
+    if not isinstance(goes_on, TensorSpec) or goes_on.shape or goes_on.dtype.category != "bool":
         raise DTypeError("the condition of a loop is a bool without axes", given=str(goes_on))
     body = _body(node, "body")
     _apply(body, types)

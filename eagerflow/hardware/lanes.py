@@ -68,4 +68,4 @@ def _weak_types(dtype: DType, device: Device) -> frozenset[type]:
     if not device.holds_data or not dtype.is_native:
         return frozenset()
     ranks = {"signed integer": 1, "unsigned integer": 1, "real floating": 2, "complex floating": 3}
-    return frozenset((int, float, complex)[: ranks.get(dtype.kind, 0)])
+    return frozenset((int, float, complex)[: ranks.get(dtype.category, 0)])

@@ -38,7 +38,7 @@ def samples(kind: str) -> list[Tensor]:
     return [
         ef.asarray(_array(SAMPLES[kind], dtype))
         for dtype in DTYPES.values()
-        if dtype.kind == kind and dtype.is_native
+        if dtype.category == kind and dtype.is_native
     ]
 
 

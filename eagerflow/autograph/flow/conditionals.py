@@ -118,7 +118,7 @@ def compare(signs: Sequence[str], left: Any, second: Any, *rest: Callable[[], An
 @operator
 def flag(x: Any) -> Any:
     """The operand ``x`` in ``x is True``; refused if it is a flag that only the graph knows."""
-    if type(x) is Tensor and x.dtype.kind == "bool" and x.ndim == 0 and as_test(x) is not None:
+    if type(x) is Tensor and x.dtype.category == "bool" and x.ndim == 0 and as_test(x) is not None:
         raise TraceError(
             "`is True` and `is False` of a value that is known only when the graph runs",
             given="a bool tensor, which is neither True nor False itself",

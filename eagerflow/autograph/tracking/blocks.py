@@ -59,7 +59,7 @@ def as_test(x: Any) -> Tensor | None:
             hint="say which elements count: x.any() or x.all()",
         )
     value = value.reshape(()) if value.shape else value
-    return value if value.dtype.kind == "bool" else value != 0
+    return value if value.dtype.category == "bool" else value != 0
 
 
 @final

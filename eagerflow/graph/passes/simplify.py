@@ -155,7 +155,7 @@ class _RuleSite:
     def kind(self) -> str:
         """The kind of dtype of the output; for a number that of a tensor made from it."""
         kind = self.output.type
-        return kind.dtype.kind if isinstance(kind, TensorType) else _KINDS[kind.kind]
+        return kind.dtype.category if isinstance(kind, TensorType) else _KINDS[kind.kind]
 
     @property
     def dtype(self) -> DType | None:

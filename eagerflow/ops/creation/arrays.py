@@ -270,7 +270,7 @@ def full(
     out_dtype = weak if dtype is None else number_dtype(dtype)
     if weak.is_integer:
         _convert(fill_value, out_dtype, "cpu:0", None)  # raises for a number that does not fit
-    if weak.is_complex and not (out_dtype.is_complex or out_dtype.kind == "bool"):
+    if weak.is_complex and not (out_dtype.is_complex or out_dtype.category == "bool"):
         raise DTypeError(f"full: {fill_value!r} is complex, {out_dtype.name} is not")
     return bind(
         _full,

@@ -81,7 +81,7 @@ def to_device(
 
 def _sent_as(x: Tensor, dtype: DType, target: Device) -> Tensor:
     """``x`` on another device, with another dtype during the transfer."""
-    floats = x.dtype.kind == dtype.kind == "real floating"
+    floats = x.dtype.category == dtype.category == "real floating"
     if not floats or dtype.itemsize >= x.dtype.itemsize:
         raise DTypeError(
             "sent_as: floats are sent as floats with fewer bits",

@@ -49,7 +49,7 @@ def astype(
     """
     before = tensor_of(x)
     wanted = as_dtype(dtype)
-    if before.dtype.is_complex and not (wanted.is_complex or wanted.kind == "bool"):
+    if before.dtype.is_complex and not (wanted.is_complex or wanted.category == "bool"):
         raise DTypeError(
             f"astype: complex numbers do not become {wanted.name}",
             given=str(before.type),
@@ -142,7 +142,7 @@ def dtypes_of(kind: Any) -> frozenset[DType]:
         return frozenset({as_dtype(kind)})
     if kind not in _KINDS:
         raise TensorValueError(f"{kind!r} is not a kind of dtype", expected=", ".join(_KINDS))
-    return frozenset(d for d in DTYPES.values() if d.kind in _KINDS[kind])
+    return frozenset(d for d in DTYPES.values() if d.category in _KINDS[kind])
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:

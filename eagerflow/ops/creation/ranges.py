@@ -111,7 +111,7 @@ def arange(
         if not integral:
             start, stop = _known(start), _known(stop)
     out_dtype = (_INT if integral else _FLOAT) if dtype is None else number_dtype(dtype)
-    if out_dtype.kind not in REAL:
+    if out_dtype.category not in REAL:
         raise DTypeError(f"arange: no rule for {out_dtype.short}", expected="a real dtype")
     return bind(
         _arange,

@@ -271,7 +271,7 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
 
 def _rounded_integer(x: Tensor, step: int) -> Tensor:
     """Integers rounded to multiples of ``step``, ties to even multiples, without a float."""
-    bits = 8 * x.dtype.itemsize - (x.dtype.kind == "signed integer")
+    bits = 8 * x.dtype.itemsize - (x.dtype.category == "signed integer")
     if step >= 2**bits:
         return x * 0
     count = x // step

@@ -109,7 +109,7 @@ def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
     """The sparse cotangent of an array of ``shape``, from the cotangent of its rows."""
     # a narrow dtype may not hold the number of rows
     flat = cast(functions["reshape"](indices, (-1,)), DTYPES["int64"])
-    if indices.dtype.kind == "signed integer":
+    if indices.dtype.category == "signed integer":
         flat = flat % shape[0]
     values = functions["reshape"](g, (flat.shape[0], *shape[1:]))
     return IndexedSlices(values, flat, shape)
@@ -244,7 +244,7 @@ def _read(x: Tensor, key: Any) -> Any:
         selection = key._data
         if key._lane.dtype.is_integer and key._lane.dtype.name != "uint64":
             return data.take(selection, 0)  # several times as fast as indexing, masks likewise
-        if key._lane.dtype.kind == "bool" and selection.shape == data.shape:
+        if key._lane.dtype.category == "bool" and selection.shape == data.shape:
             return data.reshape(-1).take(selection.reshape(-1).nonzero()[0])
     plain = _plain(key, device)
     return plain if plain is _OTHER else data[plain]
@@ -430,7 +430,7 @@ def _in_order(parts: tuple[Any, ...], value: Any) -> bool:
 
 
 def _masks_rows(key: Tensor, x: Tensor) -> bool:
-    return key._lane.dtype.kind == "bool" and key.shape == x.shape[:1] != ()
+    return key._lane.dtype.category == "bool" and key.shape == x.shape[:1] != ()
 
 
 def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:

@@ -133,7 +133,7 @@ def _segment(
     name: str, op: Op, values: TensorLike, segment_ids: TensorLike, num_segments: Any
 ) -> Tensor:
     tensor, segment_ids = _together(values, segment_ids)
-    if tensor._lane.dtype.kind == "bool" and op is _sum:
+    if tensor._lane.dtype.category == "bool" and op is _sum:
         tensor = cast(tensor, INT64)
     ids = _ids(name, segment_ids, tensor)
     lead = len(ids.shape)

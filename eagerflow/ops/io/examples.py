@@ -115,7 +115,7 @@ def _sizes(kind: TensorSpec) -> tuple[int | None, ...]:
 
 def _encode_type(*inputs: TensorType, names: Sequence[str]) -> TensorType:
     for kind in inputs:
-        check_kind(kind, frozenset(d.kind for d in _KINDS))
+        check_kind(kind, frozenset(d.category for d in _KINDS))
     return inputs[0].like(shape=(), dtype=BYTES)
 
 

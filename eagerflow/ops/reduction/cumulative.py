@@ -330,7 +330,7 @@ def diff(
     if times and not (prepend is None and append is None):
         parts = promote(*(p for p in (prepend, tensor, append) if p is not None))
         tensor = functions["concat"]([_slice_of(p, tensor, one) for p in parts], axis=one)
-    minus = not_equal if tensor.dtype.kind == "bool" else subtract
+    minus = not_equal if tensor.dtype.category == "bool" else subtract
     key = (slice(None),) * one
     for _ in range(times):
         tensor = minus(tensor[(*key, slice(1, None))], tensor[(*key, slice(None, -1))])

@@ -72,7 +72,7 @@ def wide(dtype: DType) -> DType:
     """The dtype of sums and products of elements of ``dtype``."""
     if dtype.is_inexact:
         return dtype
-    return DTYPES["uint64" if dtype.kind == "unsigned integer" else "int64"]
+    return DTYPES["uint64" if dtype.category == "unsigned integer" else "int64"]
 
 
 def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: DTypeLike) -> Tensor:

@@ -108,7 +108,7 @@ def fits_kind(dtype: DType, into: DType) -> bool:
     """
     if dtype is BYTES or into is BYTES:
         return dtype is into
-    return _KIND_ORDER[dtype.kind] <= _KIND_ORDER[into.kind]
+    return _KIND_ORDER[dtype.category] <= _KIND_ORDER[into.category]
 
 
 def weak_fits(value: TensorLike, into: DType) -> bool:
@@ -117,10 +117,10 @@ def weak_fits(value: TensorLike, into: DType) -> bool:
         dtype = promoted_dtype((value,))
         if dtype is BYTES or into is BYTES:
             return dtype is into
-        rank = _RANK[dtype.kind]
+        rank = _RANK[dtype.category]
     except TensorValueError:  # a sequence with an integer that only uint64 or no dtype can hold
         rank = 1
-    return rank <= _RANK[into.kind]
+    return rank <= _RANK[into.category]
 
 
 def kept_tensor(
@@ -210,7 +210,7 @@ def promoted_dtype(args: Iterable[TensorLike]) -> DType:
         return _WEAK_DTYPES[max(weak, 0)]
     if strong is BYTES:
         return strong if weak < 0 else promote_dtypes(strong, _WEAK_DTYPES[weak])
-    if weak <= _RANK[strong.kind]:
+    if weak <= _RANK[strong.category]:
         return strong
     if weak == 3:
         return DTYPES["complex128" if strong.name == "float64" else "complex64"]

@@ -77,7 +77,7 @@ def parse(x: TensorSpec, key: Any) -> Index:
     axis = 0  # position in `shape`
     for item in items:
         if isinstance(item, Tensor):
-            if not item.shape and item.dtype.kind == "bool":
+            if not item.shape and item.dtype.category == "bool":
                 shape.insert(axis, 1)
             index_arrays = _index_arrays(item, x, shape, axis)
             arrays += index_arrays
@@ -88,7 +88,7 @@ def parse(x: TensorSpec, key: Any) -> Index:
             _check_range(item, shape[axis], axis, x)
         static.append(ELLIPSIS if item is Ellipsis else item)
         axis += spare if item is Ellipsis else _axes_of(item)
-    masks = [t for t in items if isinstance(t, Tensor) and t.dtype.kind == "bool"]
+    masks = [t for t in items if isinstance(t, Tensor) and t.dtype.category == "bool"]
     unique = not arrays or (len(masks) == 1 and len(arrays) == max(len(masks[0].shape), 1))
     return Index(tuple(static), arrays, tuple(shape), unique)
 
@@ -114,7 +114,7 @@ def _item(part: Any, x: TensorSpec) -> Any:
         ) from None
     if isinstance(part, (list, tuple)) and same(tensor.size, 0):
         return cast(tensor, INT64)  # [] selects no elements
-    if not (tensor.dtype.is_integer or tensor.dtype.kind == "bool"):
+    if not (tensor.dtype.is_integer or tensor.dtype.category == "bool"):
         raise TensorIndexError(
             f"values of {tensor.dtype.short} cannot be indices",
             given=str(type_of(tensor)),
@@ -167,7 +167,7 @@ def _bound(i: Any) -> Any:
 def _axes_of(item: Any) -> int:
     """The number of axes of the tensor that an item consumes."""
     if isinstance(item, Tensor):
-        return len(item.shape) if item.dtype.kind == "bool" else 1
+        return len(item.shape) if item.dtype.category == "bool" else 1
     return 0 if item is None or item is Ellipsis else 1
 
 
@@ -189,7 +189,7 @@ def _check_range(index: Item, size: int, axis: int, x: TensorSpec | None = None)
 
 def _index_arrays(item: Tensor, x: TensorSpec, shape: Sequence[int], axis: int) -> list[Tensor]:
     """The index arrays of a tensor within an expression."""
-    if item.dtype.kind != "bool":
+    if item.dtype.category != "bool":
         return [item]
     if not item.shape:
         return list(functions["nonzero"](functions["reshape"](item, (1,))))

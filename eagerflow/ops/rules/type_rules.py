@@ -91,8 +91,8 @@ def cancelled_type(
 
 def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:
     """Refuse a dtype whose kind is not among ``kinds``."""
-    if type_.dtype.kind not in kinds:
-        names = [d.short for d in DTYPES.values() if d.kind in kinds]
+    if type_.dtype.category not in kinds:
+        names = [d.short for d in DTYPES.values() if d.category in kinds]
         raise DTypeError(f"no rule for {type_.dtype.short}", expected=", ".join(names))
 
 

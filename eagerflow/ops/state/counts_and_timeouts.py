@@ -83,7 +83,7 @@ def timeout_of(what: str, seconds: Any) -> Any:
     if issubclass(type(seconds), AbstractAsked):
         return as_tensor(seconds, FLOAT64)
     array = isinstance(seconds, AbstractArray)
-    if (seconds.dtype.kind not in REAL or seconds.shape) if array else not _is_real(seconds):
+    if (seconds.dtype.category not in REAL or seconds.shape) if array else not _is_real(seconds):
         raise DTypeError(
             f"{what}: timeout is not a number of seconds",
             given=f"timeout={seconds!r}",

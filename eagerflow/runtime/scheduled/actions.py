@@ -84,7 +84,7 @@ class Action:
 def _branch_of(node: Node) -> Call:
     """The `Action.call` of a ``Switch``, which returns the port."""
     count, predicate = len(node.outputs), node.inputs[1].type
-    if isinstance(predicate, TensorType) and predicate.dtype.kind == "bool":
+    if isinstance(predicate, TensorType) and predicate.dtype.category == "bool":
         return lambda given: 0 if given[0] else 1
     return lambda given: choose_branch(given[0], count)
 

@@ -203,7 +203,7 @@ class _Statements:
         chosen = whole.choices[path, predicate] = f"c{len(whole.choices)}"
         asked, kind = whole.name(predicate), predicate.type
         text = f"choose({asked}, {len(node.outputs)})"
-        if isinstance(kind, TensorType) and kind.dtype.kind == "bool":
+        if isinstance(kind, TensorType) and kind.dtype.category == "bool":
             text = f"0 if {asked} else 1"
         late = self.reads_late([node], node.inputs)
         self.put(Assign(self.guard(path), node, text, (asked,), (chosen,), late), path)

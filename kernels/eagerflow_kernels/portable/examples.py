@@ -68,7 +68,7 @@ def _feature(xp: Any, feature: Any, wanted: tuple[Any, ...], x: Array, i: int) -
         raise DamagedError(
             f"feature {name!r} of {element(x, i)} has {len(values)} values, not [{expected}]"
         )
-    if dtype.kind == "bytes":
+    if dtype.category == "bytes":
         made = xp.empty(len(values), object)
         made[:] = values
     else:

@@ -51,7 +51,7 @@ def decode_raw(xp: Any, x: Array, *, dtype: Any, big_endian: bool) -> Array:
         )
     raw = xp.frombuffer(b"".join(contents), xp.uint8)
     shape = (*x.shape, size // dtype.itemsize)
-    if dtype.kind == "bool":
+    if dtype.category == "bool":
         return (raw != 0).reshape(shape)
     part = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
     if big_endian and part > 1:
@@ -129,7 +129,7 @@ def _column(xp: Any, x: Array, texts: list[bytes], k: int, dtype: Any, default: 
         return f"field {k} of {element(x, i)}"
 
     empty = [i for i, text in enumerate(texts) if not text]
-    if dtype.kind == "bytes":
+    if dtype.category == "bytes":
         column = xp.empty(len(texts), object)
         for i, text in enumerate(texts):
             column[i] = text if text or default is None else default

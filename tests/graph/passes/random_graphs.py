@@ -142,7 +142,7 @@ def _add(graph: Graph, values: list[Value], what: int, a: int, b: int, i: int) -
         inputs = (x, y) if i % 2 else (x,)
     elif op in SHAPED:
         attrs = SHAPED[op](kind, i)
-    if op == "cast" and (kind.dtype.kind, attrs["dtype"].kind) in SAFE:
+    if op == "cast" and (kind.dtype.category, attrs["dtype"].category) in SAFE:
         return ()
     try:
         output_type = infer(get_op(op), tuple(v.type for v in inputs), attrs)
