@@ -12,6 +12,7 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.types import (
     DTYPES,
+    DType,
     TensorType,
     as_dtype,
     broadcast_shapes,
