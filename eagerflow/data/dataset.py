@@ -270,10 +270,11 @@ class Dataset:
         """The results of ``function`` for each element.
 
         Args:
-            function: takes an element (one argument, even if it is a tuple) and returns a pytree,
-                whose arrays and numbers become tensors. It may be a traced function, which gets
+            function: takes an element and returns a pytree, whose arrays and numbers become
+                tensors. If elements are tuples, it may take their parts instead: with n parameters
+                without defaults, those of a tuple of n. It may be a traced function, which gets
                 tensors also for ``bytes``, to read with `eagerflow.io`.
-            seed: if given, ``function`` takes a second argument, a generator for its random
+            seed: if given, ``function`` takes a further argument, a generator for its random
                 numbers, which depend on this seed, the epoch and the number of the element only.
             workers: the number of threads that call it, ahead of the reader; 0 for the reader's
                 own thread. Workers are outside of scopes such as ``ef.device`` of this thread.
@@ -300,7 +301,7 @@ class Dataset:
         threads = count_of("map", "workers", workers, 0, "threads or processes")
         check_map(threads, processes, on_error)
         given = None if seed is None else Seed(seed)
-        call = UserCall("map", function, as_element, capture(2))
+        call = UserCall("map", function, as_element, capture(2), int(seed is not None))
         in_order = bool(ordered) or not threads
         return Dataset(
             MapStage(self._stage, call, given, threads, bool(processes), in_order, on_error)
@@ -310,7 +311,7 @@ class Dataset:
         """The elements for which ``function`` is true.
 
         Args:
-            function: takes an element, returns a truth value.
+            function: takes an element, or the parts of a tuple as in `map`, returns a truth value.
 
         >>> dataset = ef.data.Dataset.from_tensors(ef.arange(6))
         >>> [x.item() for x in dataset.filter(lambda x: x % 2 == 0)]

@@ -196,6 +196,26 @@ def test_maps_with_a_seed_draw_the_same_for_the_same_element() -> None:
     assert sorted(values(shuffled)) == sorted(epochs[0])
 
 
+def test_functions_take_the_parts_of_tuples() -> None:
+    pairs = Dataset.from_tensors((ef.arange(4), ef.arange(4) * 10))
+    assert values(pairs.map(lambda x, y: x + y)) == [0, 11, 22, 33]
+    assert values(pairs.map(lambda pair: pair[0] + pair[1])) == [0, 11, 22, 33]
+    assert values(pairs.map(ef.trace(lambda x, y, factor=2: x * factor + y))) == [0, 12, 24, 36]
+    assert values(pairs.map(lambda *every: len(every))) == [1] * 4  # it can take the element
+    assert values(pairs.map(lambda pair, other=7: other)) == [7] * 4
+    assert values(pairs.map(lambda x, y, draws: x + y + draws.randint((), 0, 1), seed=1)) == [
+        0, 11, 22, 33,
+    ]  # fmt: skip
+    drawn = pairs.map(lambda pair, draws: pair[0] + draws.randint((), 0, 1), seed=1)
+    assert values(drawn) == [0, 1, 2, 3]
+    assert [x.item() for x, _ in pairs.filter(lambda x, y: y > 10)] == [2, 3]
+    rows = Dataset.from_iterable([(np.zeros(1), 1), (np.zeros(3), 3)])
+    buckets = rows.bucket_by_length(lambda x, n: n, [2], 1)
+    assert [x.shape for x, _ in buckets] == [(1, 1), (1, 3)]
+    batches = pairs.batch(2).map(lambda x, y: x + y, workers=2)
+    assert values(batches) == [[0, 11], [22, 33]]
+
+
 def test_epochs_are_counted_across_threads() -> None:
     dataset = numbers(10).shuffle(seed=0)
     epochs: list[list[int]] = []

@@ -74,7 +74,7 @@ def test_a_function_of_another_number_of_arguments_is_told_what_it_gets(workers:
     pairs = Dataset.from_tensors((ef.arange(3), ef.arange(3)))
     how = {"workers": workers} if workers else {}
     with pytest.raises(TypeError) as caught:
-        list(pairs.map(lambda x, y: (x, y), **how))
+        list(pairs.map(lambda: 0, **how))
     (note,) = caught.value.__notes__
     assert "the whole element as one argument" in note
     assert "with seed= a generator" in note
@@ -85,6 +85,17 @@ def test_a_function_of_another_number_of_arguments_is_told_what_it_gets(workers:
     with pytest.raises(TypeError) as caught:
         list(pairs.map(lambda pair: len(3), **how))  # it takes an element; its body fails
     assert "one argument" not in caught.value.__notes__[0]
+    with pytest.raises(TypeError, match="missing 2 required") as caught:
+        list(pairs.map(lambda x, y, z: (x, y, z), **how))  # <- three
+    (note,) = caught.value.__notes__
+    assert "gets a tuple of 3 as 3 arguments, any other element as one" in note
+    assert "# <- three" in note
+    with pytest.raises(AttributeError, match="normal") as caught:
+        list(pairs.map(lambda pair, draws: draws.normal(()), **how))  # seed= was forgotten
+    assert "with seed= a generator" in "".join(caught.value.__notes__)
+    with pytest.raises(TypeError) as caught:
+        list(pairs.map(lambda x, y: len(3), **how))
+    assert "gets a tuple" not in "".join(caught.value.__notes__)
 
 
 def test_an_error_of_an_iterable_names_the_element() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from inspect import signature
-from typing import Any, Literal, TypeAlias, final
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
+from typing import Any, Final, Literal, TypeAlias, final
 
 import eagerflow as ef
 from eagerflow.data.base.elements import with_bytes
@@ -17,6 +17,7 @@ from eagerflow.extending import Source
 #: the policy for an element that cannot be made: it stops the iteration, is left out, or is left
 #: out after a function was called with the error
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception], object]
+_POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def skips(on_error: OnError, error: Exception, name: str) -> bool:
@@ -52,15 +53,19 @@ class UserCall:
 
     Attributes:
         method: of `Dataset`.
-        function: takes the element, and perhaps a generator.
+        function: takes the element, or the parts of a tuple, and perhaps a generator.
         finish: converts the result of ``function``.
         source: the line.
+        draws: the number of generators that it takes.
+        of_element: the function, which takes the element in any case.
     """
 
     method: str
     function: Callable[..., Any]
     finish: Callable[[Any], Any]
     source: Source | None
+    draws: int = 0
+    of_element: Callable[..., Any] = field(init=False)
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -69,47 +74,64 @@ class UserCall:
                 given=f"a {type(self.function).__name__}: {self.function!r}",
                 expected="a function that takes an element",
             )
+        count = _parts(self.function, self.draws)
+        of_element = _OfParts(self.function, count) if count else self.function
+        object.__setattr__(self, "of_element", of_element)
 
     def __call__(self, index: int, element: Any, *draws: Any) -> Any:
         try:
-            return self.finish(self.function(self.given(element), *draws))
+            return self.finish(self.of_element(self.given(element), *draws))
         except StopIteration as error:
             raise self.failed(index, error) from error
         except Exception as error:
-            self.failed(index, error, len(draws))
+            self.failed(index, error)
             raise
 
     def given(self, element: Any) -> Any:
         """The element as the function gets it; a traced function would retrace for other bytes."""
         return with_bytes(element) if isinstance(self.function, ef.TracedFunction) else element
 
-    def failed(self, index: int, error: Exception, draws: int = 0) -> Exception:
+    def failed(self, index: int, error: Exception) -> Exception:
         """``error`` with a note that names the element and the line.
 
         Args:
             index: of the element.
             error: raised by the function.
-            draws: the number of generators passed.
         """
         if isinstance(error, StopIteration):  # it would end the iteration silently
             error = RuntimeError(f"{self} raised StopIteration in element {index}")
-        hint = self._hint(draws) if isinstance(error, TypeError) else ""
+        wrong_call = isinstance(error, AttributeError | TypeError)
+        hint = self._hint(error) if wrong_call else ""
         error.add_note(f"  in element {index} of {self}{hint}\n  at: {self.source}")
         return error
 
-    def _hint(self, draws: int) -> str:
-        """The hint for a function whose signature does not take an element; else empty."""
-        try:
-            signature(self.function).bind(None, *[None] * draws)
-        except TypeError:
-            more = "a generator, because of seed=" if draws else "with seed= a generator"
+    def _hint(self, error: Exception) -> str:
+        """What the function gets, if it seems to expect something else; else empty."""
+        more = "a generator, because of seed=" if self.draws else "with seed= a generator"
+        refused = isinstance(error, TypeError)
+        if isinstance(self.of_element, _OfParts):
+            if refused and "positional argument" not in str(error):  # Python's words
+                return ""
+            count = self.of_element.count
             return (
-                "\n  hint: the function gets the whole element as one argument "
-                f"(x, y = element takes a pair apart), and {more}"
+                f"\n  hint: the function gets a tuple of {count} as {count} arguments, any other "
+                f"element as one, and {more}"
             )
+        if not refused or self._takes_element():
+            return ""
+        return (
+            "\n  hint: the function gets the whole element as one argument, or the parts of a "
+            f"tuple if it has a parameter for each, and {more}"
+        )
+
+    def _takes_element(self) -> bool:
+        try:
+            signature(self.function).bind(None, *[None] * self.draws)
+        except TypeError:
+            return False
         except ValueError:  # a function of C without a signature
             pass
-        return ""
+        return True
 
     @property
     def name(self) -> str:
@@ -119,3 +141,36 @@ class UserCall:
 
     def __str__(self) -> str:
         return f"{self.method}({self.name})"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _OfParts:
+    """A function of the parts of an element, as a function of the element.
+
+    Attributes:
+        function: takes the parts, and perhaps a generator.
+        count: the number of parts.
+    """
+
+    function: Callable[..., Any]
+    count: int
+
+    def __call__(self, element: Any, *draws: Any) -> Any:
+        if isinstance(element, tuple) and len(element) == self.count:
+            return self.function(*element, *draws)
+        return self.function(element, *draws)  # refused by Python
+
+
+def _parts(function: Callable[..., Any], draws: int) -> int:
+    """The number of parts of an element that are parameters of their own; 0 if it takes it whole.
+
+    A function that can take the element as one argument does.
+    """
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):  # a function of C without a signature
+        return 0
+    required = [p for p in parameters if p.default is p.empty and p.kind in _POSITIONAL]
+    count = len(required) - draws
+    return count if count > 1 else 0

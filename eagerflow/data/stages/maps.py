@@ -110,7 +110,7 @@ class _InProcess(AbstractMapped):
     def __init__(self, call: UserCall, seed: int | None, count: int) -> None:
         self._call = call
         self._seed = seed
-        self._pool = Pool(call.function, str(call), call.source, count)
+        self._pool = Pool(call.of_element, str(call), call.source, count)
 
     def __call__(self, index: int, element: Any) -> Any:
         return self._ask([index], [element], False)
@@ -127,7 +127,7 @@ class _InProcess(AbstractMapped):
         del failed  # the traceback of the error will lead here
         try:
             if index >= 0:
-                error = self._call.failed(indices[index], error, int(self._seed is not None))
+                error = self._call.failed(indices[index], error)
             raise error
         finally:
             del error

@@ -208,6 +208,12 @@ def test_traced_functions_map(how: dict[str, Any]) -> None:
     ]
 
 
+@HOW
+def test_functions_of_the_parts_of_tuples_map(how: dict[str, Any]) -> None:
+    pairs = Dataset.from_tensors((ef.arange(5), ef.arange(5) * 10))
+    assert values(pairs.map(lambda x, y: x + y, **how)) == [0, 11, 22, 33, 44]
+
+
 def test_processes_share_no_random_numbers() -> None:
     def draw(x: Any) -> Any:
         return os.getpid(), ef.random.uniform(()), np.random.rand()
