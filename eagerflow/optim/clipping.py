@@ -27,7 +27,7 @@ def clip_by_value(gradients: object, limit: float | ef.Tensor) -> Any:
 
     Raises:
         TensorValueError: the limit is not positive (if traced: raised at run time), or a leaf is
-            something else.
+            something else, such as a variable.
 
     >>> ef.optim.clip_by_value([ef.tensor([0.5, -3.0]), None], 1.0)
     [Tensor([ 0.5, -1. ], f32[2]@cpu:0), None]
@@ -38,7 +38,7 @@ def clip_by_value(gradients: object, limit: float | ef.Tensor) -> Any:
         bound = _beside(g, limit)
         return ef.clip(g, -bound, bound)
 
-    return tree.map(lambda g: _over_values(clipped, _coalesced("clip_by_value", g)), gradients)
+    return tree.map(lambda g: _over_values(clipped, _gradient("clip_by_value", g)), gradients)
 
 
 def clip_by_norm(gradients: object, max_norm: float | ef.Tensor) -> Any:
@@ -54,7 +54,7 @@ def clip_by_norm(gradients: object, max_norm: float | ef.Tensor) -> Any:
 
     Raises:
         TensorValueError: the norm is not positive (if traced: raised at run time), or a leaf is
-            something else.
+            something else, such as a variable.
 
     >>> ef.optim.clip_by_norm([ef.tensor([3.0, 4.0]), ef.tensor([0.1])], 1.0)
     [Tensor([0.6, 0.8], f32[2]@cpu:0), Tensor([0.1], f32[1]@cpu:0)]
@@ -62,7 +62,7 @@ def clip_by_norm(gradients: object, max_norm: float | ef.Tensor) -> Any:
     max_norm = _positive("clip_by_norm: max_norm", max_norm)
 
     def clipped(g: Any) -> Any:
-        g = _coalesced("clip_by_norm", g)
+        g = _gradient("clip_by_norm", g)
         return _scaled(g, _factor(ef.sqrt(_squares(g)), max_norm))
 
     return tree.map(clipped, gradients)
@@ -84,7 +84,7 @@ def clip_by_global_norm(gradients: object, max_norm: float | ef.Tensor) -> tuple
 
     Raises:
         TensorValueError: the norm is not positive (if traced: raised at run time), or a leaf is
-            something else.
+            something else, such as a variable.
 
     >>> gradients = {"w": ef.tensor([3.0, 0.0]), "b": ef.tensor(4.0)}
     >>> clipped, norm = ef.optim.clip_by_global_norm(gradients, 1.0)
@@ -92,14 +92,14 @@ def clip_by_global_norm(gradients: object, max_norm: float | ef.Tensor) -> tuple
     (Tensor([0.6, 0. ], f32[2]@cpu:0), Tensor(5., f32[]@cpu:0))
     """
     max_norm = _positive("clip_by_global_norm: max_norm", max_norm)
-    summed = tree.map(lambda g: _coalesced("clip_by_global_norm", g), gradients)
+    summed = tree.map(lambda g: _gradient("clip_by_global_norm", g), gradients)
     norm = _norm(summed)
     factor = _factor(norm, max_norm)
     return tree.map(lambda g: _scaled(g, factor), summed), norm
 
 
 def global_norm(gradients: object) -> ef.Tensor:
-    """The Euclidean norm of all gradients together, in float32 at least.
+    """The Euclidean norm of all gradients together, or of variables, in float32 at least.
 
     >>> ef.optim.global_norm([ef.tensor([3.0, 0.0]), None, ef.tensor(4.0)])
     Tensor(5., f32[]@cpu:0)
@@ -129,6 +129,19 @@ def _positive(what: str, limit: Any) -> Any:
 def _beside(x: ef.Tensor, limit: Any) -> Any:
     """The limit as an operand next to ``x``."""
     return limit.value.to(x.device).astype(x.dtype) if isinstance(limit, _Weak) else limit
+
+
+def _gradient(what: str, g: Any) -> Any:
+    """A gradient that is to be clipped; a variable in its place is taken for a mistake."""
+    if isinstance(g, ef.Variable):
+        raise TensorValueError(
+            f"{what}: a variable is in the place of a gradient",
+            given=repr(g),
+            expected="a tree of tensors, IndexedSlices and None",
+            hint="clip the gradients: loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)"
+            "(x, y); values of variables are clipped one by one: v.assign(ef.clip(v, -c, c))",
+        )
+    return _coalesced(what, g)
 
 
 def _coalesced(what: str, g: Any) -> Any:

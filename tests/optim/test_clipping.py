@@ -188,3 +188,14 @@ def test_like_pytorch() -> None:
         assert float(ours) == pytest.approx(float(norm), rel=1e-6)
         for a, b in zip(clipped, theirs, strict=True):
             np.testing.assert_allclose(a.numpy(), b.grad.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("clip", [clip_by_value, clip_by_norm, clip_by_global_norm])
+def test_variables_in_the_place_of_gradients_are_refused(clip: Any) -> None:
+    net = ef.nn.Linear(2, 3)
+    for run in both(lambda: clip(net.trainable, 1.0)):
+        with pytest.raises(TensorValueError, match="in the place of a gradient") as caught:
+            run()
+        assert "ef.value_and_grad(loss_fn, wrt=net.trainable)" in str(caught.value.hint)
+        assert "test_clipping.py" in str(caught.value)
+    assert float(global_norm(net.trainable)) > 0.0  # to be logged
