@@ -42,6 +42,10 @@ _BLOCK: Final = 1 << 14
 #: limit of issued ops without an answer
 _AHEAD: Final = 20_000
 _NOWHERE: Final[tuple[CodeType | None, int]] = None, 0
+#: of all tasks and their processes: what comes late, for a process that has ended, names nothing in
+#: the next one
+_handles: Final = count(1, _BLOCK)
+_templates: Final = count(1)
 #: bytes up to which sent values, such as constants, are remembered here
 _SMALL: Final = 256
 #: number of lost variables that a message names
@@ -85,9 +89,7 @@ class RemoteTask:
         self.allows: Final = frozenset(allows)
         self.connections = connections
         self.lost: ErrorHead | None = None
-        self._handles = count(1, _BLOCK)
         self._templates: dict[Any, int] = {}
-        self._numbers = count(1)
         self._of_resource: dict[tuple[str, str], list[Any]] = {}
         self._resources: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
@@ -121,7 +123,7 @@ class RemoteTask:
                 number = self._templates.get(key)
                 if number is not None:
                     return number
-                number = next(self._numbers)
+                number = next(_templates)
                 action, frames = write_op(name, attrs, number)
                 self.connections.eager(self, action, frames)
                 self._templates[key] = number
@@ -144,7 +146,7 @@ class RemoteTask:
         """
         if self.lost is not None:
             self.check()
-        first = next(self._handles)
+        first = next(_handles)
         lines = self._lines
         lines[first] = position(3)
         if len(lines) > _AHEAD:
@@ -177,7 +179,7 @@ class RemoteTask:
     ) -> int:
         """Send a value to the task; gives its handle."""
         self.check()
-        handle = next(self._handles)
+        handle = next(_handles)
         frames: list[Frame] = []
         action = PutValue(handle, encode_value(array, frames), device.name)
         held = [self._held(frame) for frame in frames] if borrowed else frames
@@ -200,7 +202,7 @@ class RemoteTask:
 
     def new_handle(self) -> int:
         """A handle for a value that the task is going to hold."""
-        return next(self._handles)
+        return next(_handles)
 
     def free(self, handle: int) -> None:
         """Free a value; called by finalisers, so it must not wait."""

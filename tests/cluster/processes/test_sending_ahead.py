@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from threading import Event, Thread
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from eagerflow.cluster.processes import sending_ahead
 from eagerflow.cluster.processes.sending_ahead import SendingAhead
 from eagerflow.cluster.protocol.long_frames import PIECE
+from tests.ctrl_c import ctrl_c_raises, interrupted, places
 
 
 def never() -> bool:
@@ -78,3 +81,19 @@ def test_it_gives_up_with_the_receiver() -> None:
     assert len(kept) == 3
     del kept
     assert len(list(ahead.copies(bytes(2 * PIECE), never))) == 2
+
+
+def test_ctrl_c_at_any_instant_takes_no_room_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: None)  # it may come in a finaliser
+    ahead = SendingAhead()
+
+    def send() -> None:
+        for _ in ahead.copies(bytes(2 * PIECE), never):
+            pass
+
+    with ctrl_c_raises():
+        for after in range(1, places(send) + 1):
+            with suppress(KeyboardInterrupt):
+                interrupted(send, after)
+            assert ahead._count() == 0
+            assert not ahead._lock.locked()

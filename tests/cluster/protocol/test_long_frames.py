@@ -86,6 +86,29 @@ def test_a_frame_that_is_not_completed_is_dropped() -> None:
     assert received.take("p", next(split([b"header", ahead]))) == []
 
 
+def test_a_whole_frame_that_no_message_names_is_dropped() -> None:
+    ahead, other, received = FrameAhead(PIECE), FrameAhead(PIECE), LongFrames()
+    for frame in (ahead, other):
+        received.take("p", frame.piece(LARGE[:PIECE], 0))
+    received.take("p", ahead.dropped())
+    assert received.held == 1
+    assert received.take("p", [b"", encode(PiecedHead(((1, ahead.number),))), b"header", b""]) == []
+    received.take("p", ahead.dropped())  # once more, and it does nothing
+    named = [b"", encode(PiecedHead(((1, other.number),))), b"header", b""]
+    assert len(received.take("p", named) or ()) == 2
+
+
+def test_a_frame_that_no_message_names_tells_its_receiver_once() -> None:
+    told: list[Any] = []
+    unnamed, dropped, named = (FrameAhead(2 * PIECE, told.append) for _ in range(3))
+    messages = [one.dropped() for one in (unnamed, dropped)]
+    list(split([b"header", named]))
+    named.drop()
+    dropped.drop()
+    del unnamed, dropped, named
+    assert told == messages[::-1]
+
+
 def test_connections_are_kept_apart() -> None:
     received = LongFrames()
     *pieces, last = split([b"header", LARGE])
