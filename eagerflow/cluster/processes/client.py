@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from time import monotonic
 from typing import Any, Final, final
@@ -134,7 +135,7 @@ class Connections:
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._batches: dict[Unasked, tuple[list[Action], list[SentFrame | WrittenSlab]]] = {}
         self._sleeping = False
-        self._ahead: Final = SendingAhead()
+        self._ahead: Final[dict[str, SendingAhead]] = {}  # a task that reads late delays no other
         self._steps = count(1)
         self.partitions: Final = count(1)
         self.executables: Final[dict[int, int]] = {}
@@ -239,15 +240,20 @@ class Connections:
         Returns:
             What takes the place of the frame in that message; None if it was given up.
         """
-        ahead, end = FrameAhead(len(frame)), 0
+        ahead, end = FrameAhead(len(frame), partial(self._add_piece, task)), 0
+        copies = self._ahead.setdefault(task, SendingAhead())
         try:
-            for start, piece in self._ahead.copies(frame, lambda: self._over or give_up()):
+            for start, piece in copies.copies(frame, lambda: self._over or give_up()):
                 self._tell(("piece", task, ahead.piece(piece, start)))
                 end = start + len(piece)
         finally:
             if end < len(frame):  # Ctrl-C, or the task is lost
-                self._tell(("piece", task, ahead.dropped()))
+                ahead.drop()
         return ahead if end == len(frame) else None
+
+    def _add_piece(self, task: str, message: list[Frame]) -> None:
+        """Send the message of a piece along with the next one; called by finalisers."""
+        self._inbox.append(("piece", task, message))
 
     def later(self, sender: Unasked, action: Action) -> None:
         """Queue an action that goes along with the next message."""

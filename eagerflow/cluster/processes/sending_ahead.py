@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Any, Final, final
-from weakref import finalize
+from weakref import ref
 
 import numpy as np
 
@@ -33,9 +35,9 @@ class SendingAhead:
     """
 
     def __init__(self) -> None:
-        self._room: SimpleQueue[None] = SimpleQueue()  # `put` may be called by a finaliser
-        for _ in range(_AHEAD):
-            self._room.put(None)
+        #: those not sent yet, by their ids; counted, as Ctrl-C may come between any two calls
+        self._unsent: dict[int, ref[_Piece]] = {}
+        self._bell: SimpleQueue[None] = SimpleQueue()  # `put` may be called by a finaliser
         self._blocks: deque[_Piece] = deque()
         self._lock = Lock()  # one array at a time: the receiver keeps few unfinished ones
         self._is_sending = False
@@ -61,11 +63,15 @@ class SendingAhead:
                 self._blocks.clear()
 
     def _has_room(self) -> bool:
-        try:
-            self._room.get(timeout=_LOOK_SECONDS)
-        except Empty:
-            return False
-        return True
+        """Whether another piece may be copied; waits for a while until it may."""
+        if self._count() >= _AHEAD:
+            with suppress(Empty):
+                self._bell.get(timeout=_LOOK_SECONDS)
+        return self._count() < _AHEAD
+
+    def _count(self) -> int:
+        """The number of pieces that are not sent yet."""
+        return sum(piece() is not None for piece in list(self._unsent.values()))
 
     def _copy(self, data: memoryview) -> _Piece:
         try:
@@ -73,11 +79,14 @@ class SendingAhead:
         except IndexError:
             block = np.empty(PIECE, np.uint8)
         piece = block[: len(data)]
-        finalize(piece, self._sent, block).atexit = False
+        self._unsent[id(piece)] = ref(piece, partial(self._sent, id(piece), block))
         piece[:] = np.frombuffer(data, np.uint8)
         return piece
 
-    def _sent(self, block: _Piece) -> None:
+    def _sent(self, number: int, block: _Piece, piece: ref[_Piece]) -> None:
+        """Note that a piece was sent, whose block can be used again; called by a finaliser."""
+        del self._unsent[number]
         if self._is_sending:
             self._blocks.append(block)
-        self._room.put(None)
+        if self._bell.empty():
+            self._bell.put(None)

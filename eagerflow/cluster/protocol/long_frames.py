@@ -7,7 +7,7 @@ next one is on its way, and the memory of pieces is used again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final, final
 
@@ -35,16 +35,18 @@ class FrameAhead:
 
     Args:
         size: the bytes of the frame.
+        tell: sends a message to the receiver; called by a finaliser if no message names the frame.
 
     Attributes:
         number: its number in this process.
     """
 
-    __slots__ = ("_size", "number")
+    __slots__ = ("_size", "_tell", "number")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, tell: Callable[[list[Frame]], object] | None = None) -> None:
         self._size = size
         self.number = next(_numbers)
+        self._tell = tell
 
     def __len__(self) -> int:
         return self._size
@@ -53,9 +55,23 @@ class FrameAhead:
         """The message of a piece."""
         return [b"", _encode(PieceHead(self.number, self._size, start)), data]
 
+    def name(self) -> int:
+        """The number of the frame, for the message that names it."""
+        self._tell = None
+        return self.number
+
     def dropped(self) -> list[Frame]:
-        """The message that the frame is not going to be complete."""
+        """The message that no message is going to name the frame, which may be complete."""
         return [b"", _encode(PieceHead(self.number, 0, 0)), b""]
+
+    def drop(self) -> None:
+        """Have the receiver drop the frame, unless it was dropped, or named by a message."""
+        tell = getattr(self, "_tell", None)  # it has none if Ctrl-C came while it was made
+        self._tell = None
+        if tell is not None:
+            tell(self.dropped())
+
+    __del__ = drop  # Ctrl-C may come between the last piece and the message
 
 
 #: a frame as senders pass it on
@@ -86,7 +102,7 @@ def split(frames: Sequence[SentFrame]) -> Iterator[list[Frame]]:
             continue
         rest.append(b"")
         if isinstance(frame, FrameAhead):
-            long.append((i, frame.number))
+            long.append((i, frame.name()))
             continue
         ahead, view = FrameAhead(len(frame)), view_of(frame)
         long.append((i, ahead.number))
@@ -159,7 +175,10 @@ class LongFrames:
     def _add(self, coming: _Coming, head: PieceHead, rest: Sequence[Frame]) -> None:
         data = np.frombuffer(rest[0], np.uint8) if len(rest) == 1 else _NOTHING
         into, filled = coming.unfinished.pop(head.frame, (_NOTHING, 0))
-        if head.start == 0 and head.size and head.frame not in coming.whole:
+        if not head.size:
+            coming.whole.pop(head.frame, None)
+            return
+        if head.start == 0 and head.frame not in coming.whole:
             into, filled = self._begin(coming, head.size), 0
         end = head.start + len(data)
         if len(into) != head.size or head.start != filled or end > head.size or not len(data):

@@ -503,7 +503,7 @@ class PieceHead(AbstractRecord, tag="piece", frozen=True):
 
     Attributes:
         frame: the number of the frame in the sending process.
-        size: bytes of the frame; 0 if it is not going to be complete.
+        size: bytes of the frame; 0 if no message is going to name it.
         start: where the piece begins.
     """
 
