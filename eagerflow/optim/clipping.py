@@ -10,6 +10,7 @@ import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import in_range, is_weak, tree
 from eagerflow.hardware import beside, current_device
+from eagerflow.optim.parameters import NAMES_GIVEN
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
 
@@ -38,7 +39,9 @@ def clip_by_value(gradients: object, limit: float | ef.Tensor) -> Any:
         bound = _beside(g, limit)
         return ef.clip(g, -bound, bound)
 
-    return tree.map(lambda g: _over_values(clipped, _gradient("clip_by_value", g)), gradients)
+    return tree.map(
+        lambda g: _over_values(clipped, _gradient("clip_by_value", g, gradients)), gradients
+    )
 
 
 def clip_by_norm(gradients: object, max_norm: float | ef.Tensor) -> Any:
@@ -62,7 +65,7 @@ def clip_by_norm(gradients: object, max_norm: float | ef.Tensor) -> Any:
     max_norm = _positive("clip_by_norm: max_norm", max_norm)
 
     def clipped(g: Any) -> Any:
-        g = _gradient("clip_by_norm", g)
+        g = _gradient("clip_by_norm", g, gradients)
         return _scaled(g, _factor(ef.sqrt(_squares(g)), max_norm))
 
     return tree.map(clipped, gradients)
@@ -92,7 +95,7 @@ def clip_by_global_norm(gradients: object, max_norm: float | ef.Tensor) -> tuple
     (Tensor([0.6, 0. ], f32[2]@cpu:0), Tensor(5., f32[]@cpu:0))
     """
     max_norm = _positive("clip_by_global_norm: max_norm", max_norm)
-    summed = tree.map(lambda g: _gradient("clip_by_global_norm", g), gradients)
+    summed = tree.map(lambda g: _gradient("clip_by_global_norm", g, gradients), gradients)
     norm = _norm(summed)
     factor = _factor(norm, max_norm)
     return tree.map(lambda g: _scaled(g, factor), summed), norm
@@ -104,7 +107,7 @@ def global_norm(gradients: object) -> ef.Tensor:
     >>> ef.optim.global_norm([ef.tensor([3.0, 0.0]), None, ef.tensor(4.0)])
     Tensor(5., f32[]@cpu:0)
     """
-    return _norm(tree.map(lambda g: _coalesced("global_norm", g), gradients))
+    return _norm(tree.map(lambda g: _coalesced("global_norm", g, gradients), gradients))
 
 
 # --- parts ------------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ def _beside(x: ef.Tensor, limit: Any) -> Any:
     return limit.value.to(x.device).astype(x.dtype) if isinstance(limit, _Weak) else limit
 
 
-def _gradient(what: str, g: Any) -> Any:
+def _gradient(what: str, g: Any, gradients: object) -> Any:
     """A gradient that is to be clipped; a variable in its place is taken for a mistake."""
     if isinstance(g, ef.Variable):
         raise TensorValueError(
@@ -141,19 +144,27 @@ def _gradient(what: str, g: Any) -> Any:
             hint="clip the gradients: loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)"
             "(x, y); values of variables are clipped one by one: v.assign(ef.clip(v, -c, c))",
         )
-    return _coalesced(what, g)
+    return _coalesced(what, g, gradients)
 
 
-def _coalesced(what: str, g: Any) -> Any:
+def _coalesced(what: str, g: Any, gradients: object) -> Any:
     if isinstance(g, ef.IndexedSlices):
         return g.coalesce()
     if not isinstance(g, (ef.Tensor, ef.Variable)):
         raise TensorValueError(
             f"{what}: a leaf is not a tensor",
-            given=type(g).__name__,
+            given=f"{repr(g) if isinstance(g, str) else type(g).__name__}{_place(g, gradients)}",
             expected="a tree of tensors, IndexedSlices and None",
+            hint=NAMES_GIVEN if isinstance(g, str) else None,
         )
     return ef.asarray(g)
+
+
+def _place(leaf: Any, gradients: object) -> str:
+    """Where a leaf is in its tree: `` at ['w'][0]``; nothing if it is the whole."""
+    leaves, treedef = tree.flatten(gradients)
+    path = next(p for p, x in zip(tree.paths(treedef), leaves, strict=True) if x is leaf)
+    return f" at {path}" if path else ""
 
 
 def _over_values(function: Callable[[ef.Tensor], ef.Tensor], g: Any) -> Any:

@@ -165,6 +165,11 @@ _NONE: Final = (
     "are all parameters frozen? A plain tensor as an attribute is a constant: make it a variable, "
     "self.weight = ef.Variable(x)"
 )
+#: hint where names stand in the place of gradients
+NAMES_GIVEN: Final = (
+    "iterating over a dict gives its names: gradients by net.trainable are a dict as it is, and "
+    "{k: a[k] + b[k] for k in a} adds two"
+)
 #: keys of parameter groups in other frameworks
 _OF_GROUPS: Final = ("lr", "weight_decay", "momentum", "betas", "eps", "params", "name")
 
@@ -277,8 +282,20 @@ def _mismatch(
         "update: the gradients do not have the structure of the variables",
         given="; ".join(parts) or tree.show(given),
         expected=_shown(treedef),
-        hint=_part_of_tuple(treedef, gradients) or "None stands for a missing gradient",
+        hint=_part_of_tuple(treedef, gradients) or _hint_about_gradients(want, leaves),
     )
+
+
+def _hint_about_gradients(want: list[str], leaves: list[Any]) -> str:
+    """The hint for gradients of another structure than that of the variables."""
+    if any(isinstance(leaf, str) for leaf in leaves):
+        return NAMES_GIVEN
+    if len(leaves) == len(want) and not want[0].isdigit():
+        return (
+            "pass them with the names of the variables, as ef.value_and_grad(f, wrt=net.trainable) "
+            "gives them: {name: g * scale for name, g in grads.items()}"
+        )
+    return "None stands for a missing gradient"
 
 
 def _part_of_tuple(treedef: tree.TreeDef, given: Any) -> str | None:
@@ -307,8 +324,9 @@ def _checked(p: Parameter, g: Any) -> Any:
     if not isinstance(g, (ef.Tensor, ef.Variable, ef.IndexedSlices)):
         raise TensorValueError(
             f"update: the gradient of {name} is not a tensor",
-            given=g.__class__.__name__,
+            given=repr(g) if isinstance(g, str) else g.__class__.__name__,
             expected="a tensor, IndexedSlices or None",
+            hint=NAMES_GIVEN if isinstance(g, str) else None,
         )
     if not _may_be(g.shape, v.shape):
         raise ShapeError(f"update: the gradient of {name} has another shape", given=_both(p, g))

@@ -171,8 +171,16 @@ def test_errors(function: Any) -> None:
     for limit in (0, -1.0, float("nan")):
         with pytest.raises(TensorValueError, match=function.__name__):
             function([ef.ones(2)], limit)
-    with pytest.raises(TensorValueError, match="is not a tensor"):
-        function([ef.ones(2), "g"], 1.0)
+    with pytest.raises(TensorValueError, match="is not a tensor\n  got: float at \\[1\\]\\['w'\\]"):
+        function([ef.ones(2), {"w": 1.5}], 1.0)
+
+
+@pytest.mark.parametrize("function", [clip_by_value, clip_by_norm, clip_by_global_norm])
+def test_names_in_the_place_of_gradients(function: Any) -> None:
+    grads = {"weight": ef.ones(2), "bias": ef.ones(2)}
+    with pytest.raises(TensorValueError, match=r"got: 'weightweight' at \[0\]") as caught:
+        function([a + b for a, b in zip(grads, grads, strict=True)], 1.0)
+    assert "iterating over a dict gives its names" in str(caught.value.hint)
 
 
 @pytest.mark.peer

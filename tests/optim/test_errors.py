@@ -73,6 +73,21 @@ def test_wrong_gradients_change_nothing(
     assert content(variables, optimiser) == before
 
 
+@pytest.mark.parametrize(
+    ("gradients", "hint"),
+    [
+        (["layer.weight", "layer.bias"], "iterating over a dict gives its names"),
+        ({"layer.weight": "layer.weight", "layer.bias": None}, "iterating over a dict gives its"),
+        ([ef.ones((1, 2)), ef.ones(1)], "{name: g * scale for name, g in grads.items()}"),
+        ({"layer.weight": ef.ones((1, 2))}, "None stands for a missing gradient"),
+    ],
+)
+def test_gradients_that_lost_their_names(gradients: Any, hint: str) -> None:
+    with pytest.raises(TensorValueError) as caught:
+        ef.optim.SGD(two(), lr=0.1).update(gradients)
+    assert hint in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.parametrize("wrong", [-1, 1, 7])
 def test_rows_of_sparse_gradients_are_checked_in_each_run(name: str, wrong: int) -> None:
