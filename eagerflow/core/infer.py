@@ -8,6 +8,7 @@ from typing import Any
 from eagerflow.core.op import OPS_OF_BYTES, Op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, EagerflowError
+from eagerflow.source import capture
 from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 
 
@@ -24,6 +25,10 @@ def infer(
 
     Returns:
         A `TensorType`, or a tuple of them.
+
+    Raises:
+        EagerflowError: the rule refuses the inputs.
+        Exception: the rule of a user's raised something else; it has a note.
     """
     assert op.infer is not None
     for kind in types:
@@ -46,6 +51,10 @@ def infer(
         return op.infer(*types, **attrs)
     except EagerflowError as error:
         raise _worded(error, op, types, attrs, devices) from None
+    except Exception as error:
+        given = describe(op, types, {}, devices)  # the repr of an attribute may raise
+        error.add_note(f"  in the type rule of {op.base}, given {given}\n  at: {capture()}")
+        raise
 
 
 def infer_devices(

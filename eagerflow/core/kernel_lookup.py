@@ -171,7 +171,7 @@ class OpCall:
         known = attrs if arrays else {**attrs, "device": self._device}
 
         def explain_late(error: Exception) -> Exception:
-            explained = explain(op, specs, known, error)
+            explained = explain(op, specs, known, error, late=True)
             if at.node:
                 note_place(explained, f"  node: %{at.node} of {at.graph}")
             for loop, iteration in reversed(frames):
@@ -307,27 +307,51 @@ def _type(array: Any, lane: Lane) -> TensorType:
 
 
 def explain(
-    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
-) -> Exception:
-    """The error to raise for an error of a kernel, worded by the type rule if that objects.
+    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception, *,
+    late: bool = False,
+) -> Exception:  # fmt: skip
+    """The error to raise for an error of a kernel: that of the type rule if that objects.
 
     Args:
         op: the op.
         specs: of the inputs.
         attrs: the attributes, including the device for an op without inputs.
         error: the error that the kernel raised.
+        late: whether a device tells of it later: then it is an error of eagerflow in any case.
     """
     try:
         explained = _explained(op, specs, attrs, error)
-    except Exception as failure:  # of a type rule, or of the repr of an attribute
-        explained = KernelError(f"{op.base}: the kernel raised {_named(error)}")
-        explained.__cause__ = error
-        explained.add_note(f"  and the description of the error raised {_named(failure)}")
+    except _RuleError as failure:
+        if not late:
+            return failure.raised
+        explained = _undescribed(op, error, failure.raised)
+    except Exception as failure:  # of the repr of an attribute
+        explained = _undescribed(op, error, failure)
     line = None if isinstance(error, EagerflowError) else user_line(error)
     if line is not None and explained is not error:
         explained.__cause__ = error
         explained.add_note(f"  kernel: {line}")
     return explained
+
+
+def _undescribed(op: Op, error: Exception, failure: Exception) -> KernelError:
+    explained = KernelError(f"{op.base}: the kernel raised {_named(error)}")
+    explained.__cause__ = error
+    explained.add_note(f"  and the description of the error raised {_named(failure)}")
+    return explained
+
+
+@final
+class _RuleError(Exception):
+    """The type rule of a user's raised an error of another kind, as it does where it runs first.
+
+    Attributes:
+        raised: that error.
+    """
+
+    def __init__(self, raised: Exception) -> None:
+        super().__init__()
+        self.raised = raised
 
 
 def _named(error: Exception) -> str:
@@ -338,6 +362,19 @@ def _named(error: Exception) -> str:
         return type(error).__name__
 
 
+def _refusal(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> EagerflowError | None:
+    """The error of the type rule for these inputs, if it refuses them."""
+    try:
+        infer_specs(op, specs, attrs)
+    except DataDependentError:  # the rule found no other mistake
+        return None
+    except EagerflowError as worded:
+        return worded
+    except Exception as raised:
+        raise _RuleError(raised) from None
+    return None
+
+
 def _explained(
     op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
 ) -> Exception:
@@ -345,12 +382,9 @@ def _explained(
         return strip(error)
     if op.effect == "fence" and callable(attrs.get("resource")):  # the error is the user's own
         return error
-    try:
-        infer_specs(op, specs, attrs)
-    except DataDependentError:  # the rule found no other mistake
-        pass
-    except EagerflowError as worded:
-        return strip(worded)
+    refusal = _refusal(op, specs, attrs)
+    if refusal is not None:
+        return strip(refusal)
     given = describe(op, [s.type for s in specs], attrs, [s.device for s in specs])
     if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
         return out_of_memory(op.base, _where(op, specs, attrs), error, given)

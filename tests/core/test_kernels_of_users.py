@@ -257,3 +257,43 @@ def test_a_type_error_within_a_kernel_is_no_matter_of_its_arguments(register: An
     register(lambda x: len(x, 1))  # type: ignore[call-arg] - is the mistake
     with pytest.raises(KernelError, match=r"the kernel raised TypeError\('len\(\) takes"):
         ef.sinh(ef.ones(3))
+
+
+@pytest.fixture
+def vectors() -> Iterator[Callable[[type[Exception]], Any]]:
+    """Makes an op whose type rule raises the given error for anything but vectors."""
+    with restored_kernels():
+        table.portable("vectors_only")(lambda xp, x: x + xp.asarray(1, x.dtype))
+
+        def define(error: type[Exception]) -> Any:
+            def rule(x: Any) -> Any:
+                if len(x.shape) != 1:
+                    raise error("only vectors")
+                return x
+
+            return op_records.define("vectors_only", infer=rule, nondifferentiable=True)
+
+        yield define
+    op_records._ops.pop("vectors_only", None)
+
+
+@pytest.mark.parametrize("error", [ef.errors.ShapeError, LookupError])
+@pytest.mark.parametrize("mode", ["eager", "traced"])
+def test_errors_of_type_rules_are_the_same_in_each_call(
+    vectors: Any, error: type[Exception], mode: str
+) -> None:
+    op = vectors(error)
+
+    def call(x: ef.Tensor) -> Any:
+        return bind(op, x)  # <- the line
+
+    function = call if mode == "eager" else ef.trace(call)
+    told = []
+    for _ in range(3):  # the rule runs at the first call, and at later ones after the kernel
+        with pytest.raises(error) as caught:
+            function(ef.ones((2, 2)))
+        told.append("\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())]))
+        np.testing.assert_array_equal(function(ef.ones(2)), [2, 2])
+    assert told[0] == told[1] == told[2]
+    for part in ("only vectors", "vectors_only", "x=f32[2,2]@cpu:0", "# <- the line"):
+        assert part in told[0]
