@@ -30,7 +30,7 @@ from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value,
 from eagerflow.cluster.relaying.news import encode
 from eagerflow.cluster.relaying.step_relay import StepRelay
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.errors import EagerflowError, ProtocolError, ResourceError
+from eagerflow.errors import EagerflowError, ProtocolError, ResourceError, TaskLost
 from eagerflow.hardware import as_device, memory
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.containers import ResourceContainer
@@ -215,10 +215,11 @@ class TaskWork:
 
     def abort(self, session: int, step: int, error: ErrorHead) -> None:
         """Cancel a step; a wait that has ended already gives back what it has taken."""
-        known = self._steps.get((session, step))
-        held = self._sessions.get(session)
+        known, held = self._steps.get((session, step)), self._sessions.get(session)
         if known is not None:
             known.cancel(read_error(error).wrong)
+        elif error.kind == TaskLost.__name__:  # what it has sent to that task never arrives
+            self._transport.fail(step, read_error(error))
         elif held is not None:
             held.give_back(step, read_error(error).wrong)
 

@@ -429,12 +429,16 @@ class ClientMachine:
                 self._out.append(("failed", request, known.error))
 
     def _fail(self, known: _Open, error: ErrorHead) -> None:
-        """Fail a step with its first error, and abort it on all its tasks."""
+        """Fail a step with its first error, and abort it on all its tasks.
+
+        If a task is lost, those that have answered may still hold what they have sent to it.
+        """
         if known.error is not None:
             return
+        answered = known.results if error.kind == "TaskLost" else ()
         known.error = error
         known.results = {}
-        for task in sorted(known.left):
+        for task in sorted({*known.left, *answered}):
             link = self.links.get(task)
             if known.step and link is not None and link.usable:
                 self._send(task, Abort(0, known.step, error), [])

@@ -38,6 +38,7 @@ from eagerflow.errors import RendezvousError
 from eagerflow.machine_logs import go_through
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES
 from eagerflow.runtime.rendezvous.incoming import Incoming
+from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.outgoing import Outgoing
 from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Message, Packet
 
@@ -99,6 +100,11 @@ class Channel:
     def is_wanted(self) -> bool:
         """Whether the other end waits for values not sent yet, which a step may forget."""
         return self._outgoing.is_wanted
+
+    @property
+    def keys(self) -> list[Key]:
+        """The keys of the values that have not arrived at the other end."""
+        return self._outgoing.keys
 
     @property
     def held(self) -> int:

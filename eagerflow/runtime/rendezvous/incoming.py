@@ -55,7 +55,11 @@ class Incoming:
 
     def fits(self, packet: Packet) -> bool:
         """Whether there was credit for a packet."""
-        return packet.kind != "value" or packet.number <= self._limit
+        number = packet.number
+        if packet.kind != "value" or number < self._next:
+            return True
+        before = sum(nbytes for n, (_, nbytes) in self._early.items() if n < number)
+        return number <= self._limit and self._bytes + before < self._limit_bytes
 
     def take_at_once(self, number: int, nbytes: int, now: float) -> bool:
         """Take the next value, behind which there is credit for another; False for any other one.

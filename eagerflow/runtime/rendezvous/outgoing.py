@@ -86,6 +86,14 @@ class Outgoing:
         """Whether a receiver waits for a value that was not sent yet."""
         return bool(self._wanted)
 
+    @property
+    def keys(self) -> list[Key]:
+        """The keys of the values that have not arrived."""
+        flights = (*self.values.values(), *self.urgent.values())
+        messages = [flight.message for flight in flights if flight.message is not None]
+        messages += self._queue.values()
+        return [message.key for message in messages if message.key is not None]
+
     def send(self, message: Message, now: float, out: list[Any]) -> None:
         """Send a value as soon as there is credit, or at once if it is wanted."""
         self._queue[message.key] = message

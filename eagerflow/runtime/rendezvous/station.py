@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, Final, final
 
 from eagerflow import events
-from eagerflow.errors import RendezvousError
+from eagerflow.errors import CancelledError, RendezvousError
 from eagerflow.events import TransferEvent
 from eagerflow.runtime.rendezvous.channel import Channel
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, Sent, nbytes_of
@@ -183,14 +183,20 @@ class Station:
         self._ring()
 
     def fail(self, step: int, error: Exception, /) -> None:
-        """End a step here that has failed elsewhere; for any thread."""
+        """End a step here that has failed elsewhere, or drop what it has sent; for any thread."""
         self._ask(self._fail, step, error)
 
     # --- for the owner ---
 
     def forget(self, end: str) -> None:
-        """Forget an end that is gone, with its values for steps that have not begun."""
-        self.channels.pop(end, None)
+        """Forget an end that is gone, with its values for steps that have not begun.
+
+        Steps that are open here, and sent it something, are to be aborted by who began them.
+        """
+        channel = self.channels.pop(end, None)
+        for key in () if channel is None else channel.keys:
+            if key.step not in self._open:
+                self._settle(self._sending.pop(key, _UNHEARD), CancelledError(f"{end} is gone"))
         self._wakes.pop(end, None)
         self._urged.discard(end)
         for step, early in list(self._early.items()):
@@ -201,13 +207,15 @@ class Station:
                 del self._early[step]
 
     def forget_steps(self, steps: range) -> None:
-        """Drop early values and errors of steps that never begin here, or have ended."""
+        """Drop all values and errors of steps that never begin here, or have ended."""
         for step in [step for step in self._early if step in steps]:
             for end, message, owes in self._early.pop(step):
                 if owes and end in self.channels:
-                    self._ask(self._handle, end, ("taken", message.nbytes))
+                    self._ask(self._taken, end, self.channels[end], message.nbytes)
         for step in [step for step in self._failed if step in steps]:
             del self._failed[step]
+        for step in {key.step for key in self._sending if key.step in steps}:
+            self._drop(step, CancelledError("the step is over"))  # on their way to an end that died
 
     def work(self, now: float, packets: Sequence[tuple[str, Packet]] = ()) -> float:
         """Handle packets, due timers and the inbox.
@@ -372,10 +380,10 @@ class Station:
         if rendezvous is not None:
             hand_over = self._give_over if rendezvous.takes_at_once else self._hand_over
             hand_over(rendezvous, end, message, owes)
-        elif step not in self._over and step not in self._failed:
+        elif owes and step not in self._over and step not in self._failed:
             self._early.setdefault(step, []).append((end, message, owes))
         elif owes:
-            self._ask(self._handle, end, ("taken", message.nbytes))
+            self._ask(self._taken, end, self.channels[end], message.nbytes)
         if self.channels[end].exhausted:
             self._want(end, [key for one in self._open.values() for key in self._from(one, end)])
 
@@ -400,18 +408,24 @@ class Station:
     def _hand_over(self, rendezvous: StepEnd, end: str, message: Message, owes: bool) -> None:
         """Put a value into the rendezvous of its step."""
         assert message.key is not None
+        channel = self.channels[end]
 
         def taken(error: Exception | None) -> None:
             nonlocal owes
             if owes:
                 owes = False
-                self._ask(self._handle, end, ("taken", message.nbytes))
+                self._ask(self._taken, end, channel, message.nbytes)
 
         try:
             rendezvous.put(message.key, message.value, message.dead, taken)
         except Exception as error:  # sent twice, or raised by the receiver
             taken(error)
             call_and_report(partial(rendezvous.abort, error))
+
+    def _taken(self, end: str, channel: Channel, nbytes: int) -> None:
+        """Renew the credit of the sender of a value, unless another process is at that end now."""
+        if self.channels.get(end) is channel:
+            self._handle(end, ("taken", nbytes))
 
     def _fail(self, step: int, error: Exception) -> None:
         """End a step here that another end has aborted."""
@@ -478,4 +492,4 @@ class Station:
             self._settle(self._sending.pop(key), error)
         for end, message, owes in self._early.pop(step, ()):
             if owes:
-                self._ask(self._handle, end, ("taken", message.nbytes))
+                self._ask(self._taken, end, self.channels[end], message.nbytes)

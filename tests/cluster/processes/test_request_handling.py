@@ -140,6 +140,19 @@ def test_a_step_that_was_aborted_gives_no_results_even_if_it_has_run(
     assert "enough" in told.get(timeout=30)[-1].wrong
 
 
+@pytest.mark.parametrize("kind", ["TaskLost", "CancelledError"])
+def test_what_a_step_that_has_ended_has_sent_to_a_lost_task_is_dropped(
+    kind: str, work: TaskWork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And any other abort lets a wait that has ended give back what it has taken."""
+    called: list[tuple[str, int]] = []
+    session = work._session(SESSION)
+    monkeypatch.setattr(work._transport, "fail", lambda step, _: called.append(("fail", step)))
+    monkeypatch.setattr(session, "give_back", lambda step, _: called.append(("give back", step)))
+    work.abort(SESSION, STEP, ErrorHead(kind, "worker:0 is lost"))
+    assert called == [("fail" if kind == "TaskLost" else "give back", STEP)]
+
+
 # --- queues ------------------------------------------------------------------------------------
 
 
