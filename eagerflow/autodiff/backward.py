@@ -17,6 +17,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import may_equal
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.hardware import NullArray, as_device
+from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.state.lists import list_add, list_new
@@ -110,6 +111,15 @@ def pull(
             (rows,) = pull(op, wanted, g.values, out, inputs, attrs)
             return [None if rows is None else IndexedSlices(rows, g.indices, g.shape)]
         g = g.to_dense()
+    gs = _by_rules(op, wanted, g, out, inputs, attrs)
+    return _of_inputs(op, gs, inputs) if op.users_rules else gs
+
+
+def _by_rules(
+    op: Op, wanted: Sequence[int], g: Any, out: Any, inputs: Sequence[Tensor],
+    attrs: dict[str, Any],
+) -> Sequence[Cotangent | None]:  # fmt: skip
+    """The results of the vjp rules of an op; see `pull`."""
     rule = op.vjp
     if type(rule) is tuple:
         if len(rule) != len(inputs):
@@ -125,6 +135,56 @@ def pull(
     return [
         None if slot < 0 else rule(i, g, out, *inputs, **attrs) for i, slot in enumerate(wanted)
     ]
+
+
+def _of_inputs(op: Op, gs: Sequence[Any], inputs: Sequence[Tensor]) -> list[Cotangent | None]:
+    """Cotangents by rules of a user's, in the types of the inputs.
+
+    They are summed over the axes along which an input was broadcast, as in PyTorch's functions.
+
+    Raises:
+        GradientError: a rule gives no tensor, or one that is no cotangent of its input.
+    """
+    if not isinstance(gs, (tuple, list)) or len(gs) != len(inputs):
+        shown = f"{len(gs)} values" if isinstance(gs, (tuple, list)) else type(gs).__name__
+        raise _misfit(op, 0, "do not give a cotangent for each input", shown, f"{len(inputs)}")
+    return [
+        _of_input(op, i, g, x) if g is not None and x._lane.dtype.is_inexact else g
+        for i, (g, x) in enumerate(zip(gs, inputs, strict=True))
+    ]
+
+
+def _of_input(op: Op, i: int, g: Any, x: Tensor) -> Cotangent:
+    if not isinstance(g, (Tensor, IndexedSlices)):
+        raise _misfit(op, i, "gives no tensor", f"a {type(g).__name__}", f"{x.type}")
+    fitted = fit(g, x.type)
+    if fitted is None and isinstance(g, Tensor) and _is_broadcast(x.shape, g.shape):
+        fitted = fit(sum_to_like(g, x), x.type)
+    if fitted is None:
+        raise _misfit(op, i, "gives a cotangent that does not fit", f"{g.type}", f"{x.type}")
+    return fitted
+
+
+def _is_broadcast(shape: Shape, whole: Shape) -> bool:
+    """Whether an input of a shape may have been broadcast to a whole shape."""
+    lead = len(whole) - len(shape)
+    sizes = zip(shape, whole[max(lead, 0) :], strict=True)
+    return lead >= 0 and all(may_equal(d, 1) or may_equal(d, size) for d, size in sizes)
+
+
+def _misfit(op: Op, i: int, what: str, given: str, expected: str) -> GradientError:
+    """The error for what a vjp rule of a user's gives for input ``i``."""
+    rules = op.vjp
+    rule = rules[i] if isinstance(rules, tuple) else getattr(rules, "rule", rules)
+    name = op.arguments[i] if i < len(op.arguments) else f"input {i}"
+    code = getattr(rule, "__code__", None)
+    return GradientError(
+        f"{op.name}: the vjp rule of {name} {what}",
+        given=given if code is None else f"{given} by {Source(code, 0)}",
+        expected=f"{expected}, the type of {name}",
+        hint="a rule gives a tensor of the type of its input, or None for zero; the sum over the "
+        "axes along which an input was broadcast is taken for it",
+    )
 
 
 _full: Final = declare("full")

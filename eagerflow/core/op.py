@@ -92,6 +92,7 @@ class Op:
             None for zero; derived from ``vjp`` by default.
         nondifferentiable: states that there is no derivative, instead of a rule.
         cuts: whether no derivative flows to some input, so that a tape has to check which.
+        users_rules: whether a vjp rule is the user's, so that its cotangents are checked.
         effect: its effect on state.
         moves: whether it moves a value between devices (and so has no kernel of its own).
         resolved: the cache of resolved kernels, by lane.
@@ -101,7 +102,7 @@ class Op:
     """
 
     __slots__ = (*GENERAL, "base", "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
-                 "nondifferentiable", "resolved", "vjp")  # fmt: skip
+                 "nondifferentiable", "resolved", "users_rules", "vjp")  # fmt: skip
 
     precision: Precision
     takes_bytes: bool
@@ -151,6 +152,7 @@ class Op:
         self.jvp: Rule | None = None
         self.nondifferentiable = False
         self.cuts = False
+        self.users_rules = False
         self.effect: Effect = "pure"
         self.moves = False
         self.resolved: dict[Any, Any] = {}
@@ -301,7 +303,7 @@ def define(
             f"an op named {name!r} exists", hint="pass replace=True to redefine it"
         )
     check_statement(name, vjp, nondifferentiable=nondifferentiable)
-    check_rules(op, vjp)
+    op.users_rules = check_rules(op, vjp)
     check_facts(name, facts)
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.effect, op.moves, op.devices = effect, moves, devices or common_device
@@ -431,7 +433,7 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
 
     Args:
         op: the op.
-        inputs: tensors.
+        inputs: tensors, or variables, which are read.
         attrs: static attributes.
 
     Returns:
@@ -460,17 +462,29 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
         return stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
     except AttributeError as error:
         hide_frames(error)
-        _check_operands(op, inputs)
-        raise
+        operands = _tensors(op, inputs)
+        if operands is None:
+            raise
     except BaseException as error:
         hide_frames(error)
         raise
+    return bind(op, *operands, **attrs)
 
 
-def _check_operands(op: Op, inputs: Sequence[Any]) -> None:
-    """Refuse operands that are no tensors: asked once an attribute of tensors was missing."""
+def _tensors(op: Op, inputs: Sequence[Any]) -> list[Any] | None:
+    """The operands, variables read; None if all are tensors. An attribute of those was missing.
+
+    Raises:
+        DTypeError: an operand is neither.
+    """
+    if all(hasattr(x, "_data") and hasattr(x, "_lane") for x in inputs):
+        return None
+    operands, variables = list(inputs), False
     for i, x in enumerate(inputs):
-        if not hasattr(x, "_lane"):
+        read = getattr(type(x), "__tensor__", None)
+        if read is not None and hasattr(x, "_lane"):
+            operands[i], variables = read(x), True
+        elif not hasattr(x, "_lane"):
             name = op.arguments[i] if i < len(op.arguments) else f"operand {i + 1}"
             raise DTypeError(
                 f"bind of {op.name}: {name} is no tensor",
@@ -478,6 +492,7 @@ def _check_operands(op: Op, inputs: Sequence[Any]) -> None:
                 expected="tensors as operands; numbers may be attributes, by keyword",
                 hint="ef.asarray(x) makes a tensor of a number, a list or an array",
             ) from None
+    return operands if variables else None
 
 
 #: `bind` for ops of several outputs: the same function with the type of its result there

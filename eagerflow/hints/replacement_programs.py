@@ -16,6 +16,7 @@ an op with a kernel and a derivative of its own (docs/extending.md):
     cube = define('cube', infer=elementwise(INEXACT), saved='inputs',
                   vjp=(lambda g, out, x, *, k: g * 3 * k * x * x,))
     y = bind(cube, x, k=2.0)
+    # a result of another shape: infer=lambda kind, *, axis: kind.like(shape=...)
   without a kernel, ef.custom_vjp gives a function another derivative; Python code as it is: \
 ef.py_call(f, x.type, x)"""
 _SETTING: Final = "dtypes and devices are arguments: ef.zeros(shape, dtype=..., device=...)"

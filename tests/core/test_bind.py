@@ -134,6 +134,22 @@ def test_operands_are_tensors(scratch_op, x: Any) -> None:
             f(scratch_op, x, scale=3)
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [lambda f: f, ef.trace, lambda f: ef.vmap(f, in_axes=None, axis_size=1)],
+    ids=["eager", "traced", "vmap"],
+)
+def test_variables_are_operands(scratch_op, transform: Any) -> None:
+    v = ef.Variable([1.0, 2.0])
+    f = transform(lambda: bind(scratch_op, v, scale=3))
+    assert f().reshape((2,)).tolist() == [3.0, 6.0]
+    with ef.device("cpu:0"):
+        assert bind(scratch_op, v, scale=3).tolist() == [3.0, 6.0]
+    (gradient,) = ef.grad(lambda: bind(scratch_op, v, scale=3).sum(), wrt=[v])()
+    assert gradient.tolist() == [3.0, 3.0]
+    assert bind(scratch_op, v.assign([3.0, 4.0]), scale=1).tolist() == [3.0, 4.0]
+
+
 def test_numbers_of_a_trace_are_operands_by_asarray(scratch_op) -> None:
     with pytest.raises(errors.DTypeError, check=says("x is no tensor")):
         ef.trace(lambda k: bind(scratch_op, k, scale=3))(2.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import signature
 from typing import Any, Final, NoReturn, final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -318,10 +319,14 @@ def _no_tensor(text: str, x: Any) -> TraceError:
     )
 
 
-def _stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+def _stack(arrays: Any, /, *args: Any, **kwargs: Any) -> Tensor:
     """`stack`, also of a list of unknown length."""
+    try:
+        axis = signature(stack).bind(arrays, *args, **kwargs).arguments.get("axis", 0)
+    except TypeError:  # raised again, with the name of the function
+        return stack((), *args, **kwargs)
     if type(arrays) is not Grown:
-        return stack(arrays, axis=axis)
+        return stack(arrays, axis)
     return moveaxis(arrays.rows, 0, axis) if axis else arrays.rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from inspect import signature
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -55,6 +55,12 @@ def check_statement(name: str, vjp: Any, *, nondifferentiable: bool) -> None:
         )
 
 
+#: what the words of a fact mean
+_MEANINGS: Final = {
+    "saved": "the values that the vjp rules read: 'all' are the inputs and the output, 'indices' "
+    "the inputs of integer dtypes; of the others they read shape and dtype",
+}
+
 #: facts that are one of a few words
 _WORDS: Final[dict[str, tuple[str, ...]]] = {
     "precision": get_args(Precision), "reaches": get_args(Reaches), "saved": get_args(Saved),
@@ -81,20 +87,20 @@ def check_facts(name: str, facts: OpFacts) -> None:
                 f"{name}: {fact} is one of a few words",
                 given=f"{fact}={value!r}",
                 expected=" | ".join(map(repr, words)),
-                hint=_meant(str(value), words).removeprefix("; ") or None,
+                hint=(_meant(str(value), words).removeprefix("; ") or _MEANINGS.get(fact)),
             )
 
 
-def check_rules(op: Op, vjp: Any) -> None:
-    """Refuse vjp rules of a user's that cannot take the arguments that they are called with.
+def check_rules(op: Op, vjp: Any) -> bool:
+    """Whether a vjp rule is a user's; those that cannot take their arguments are refused.
 
     Raises:
         OpDefinitionError: there is not one rule for each input of the kernel, or a rule takes a
             number of values that is not that of the cotangent, the output and the inputs.
     """
-    caller = str(sys._getframe(2).f_globals.get("__name__"))
-    if caller.partition(".")[0] == "eagerflow":
-        return
+    if not _is_users(sys._getframe(2).f_globals):
+        rules = vjp if isinstance(vjp, tuple) else (vjp,)
+        return any(isinstance(f, FunctionType) and _is_users(f.__globals__) for f in rules)
     inputs = op.kernel_inputs
     if isinstance(vjp, FunctionType) and inputs is not None and not _takes(vjp, 3 + inputs):
         raise OpDefinitionError(
@@ -103,7 +109,7 @@ def check_rules(op: Op, vjp: Any) -> None:
             expected="rule(i, g, out, *inputs, **attrs), or a tuple with a rule for each input",
         )
     if not isinstance(vjp, tuple):
-        return
+        return vjp is not None
     if inputs is not None and inputs != len(vjp):
         raise count_of_rules(op.name, len(vjp), inputs)
     for i, rule in enumerate(vjp):
@@ -116,6 +122,12 @@ def check_rules(op: Op, vjp: Any) -> None:
                 expected=f"rule(g, out, {names}, **attrs): the cotangent, the output, and the "
                 f"{len(vjp)} input{'s' * (len(vjp) != 1)}",
             )
+    return True
+
+
+def _is_users(names: Mapping[str, Any]) -> bool:
+    """Whether a module, of which these are the globals, is none of eagerflow's."""
+    return str(names.get("__name__")).partition(".")[0] != "eagerflow"
 
 
 def _takes(rule: FunctionType, count: int) -> bool:

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 
 import eagerflow as ef
+from eagerflow.autograph.conversion.convert import replacements
 from eagerflow.errors import TraceError
 from tests.autograph.checks import check_error, check_same
 
@@ -376,3 +378,37 @@ def test_a_list_of_known_length_is_kept_as_one() -> None:
         keeps(ef.ones(size))
         assert type(owner.kept) is list
         assert [float(x) for x in owner.kept] == [2.0] * size
+
+
+def _of_a_loop(x):
+    rows = []
+    while len(rows) < 3 * x:
+        rows.append(ef.stack([x, x + len(rows)]))
+    return ef.stack(rows, 1), ef.stack(rows, axis=-1), ef.stack(rows, -2)
+
+
+def test_the_axis_of_a_stack_is_given_as_in_eager_code() -> None:
+    x = ef.ones(())
+    assert [y.tolist() for y in ef.trace(_of_a_loop)(x)] == [y.tolist() for y in _of_a_loop(x)]
+    assert ef.trace(lambda x: ef.stack([x, x], -1))(ef.ones(3)).shape == (3, 2)
+
+
+def test_a_wrong_name_of_an_argument_gets_the_hint_of_the_function() -> None:
+    for arrays in (lambda x: [x], lambda x: [x for _ in range(2) if x > 0]):
+        with pytest.raises(TypeError, match=r"^stack\(\) got an unexpected") as caught:
+            ef.trace(lambda x, arrays=arrays: ef.stack(arrays(x), dim=0))(ef.ones(()))
+        assert "use axis= instead of dim=" in str(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    "function", [f for f in replacements if str(f.__module__).startswith("eagerflow")], ids=str
+)
+def test_replacements_take_the_arguments_of_the_function(function: Any) -> None:
+    """A call that is right in eager code is right in a trace."""
+    taken = inspect.signature(replacements[function])
+    parameters = inspect.signature(function).parameters.values()
+    positional = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)]
+    named = {p.name: 0 for p in parameters if p.kind is p.KEYWORD_ONLY}
+    by_name = {p.name: 0 for p in positional if p.kind is p.POSITIONAL_OR_KEYWORD}
+    taken.bind(*[0] * len(positional), **named)
+    taken.bind(*[0] * (len(positional) - len(by_name)), **by_name, **named)
