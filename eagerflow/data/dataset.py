@@ -115,7 +115,7 @@ class Dataset:
         1
         4
         """
-        return cls(iterable_stage(source))
+        return cls(iterable_stage(source, capture(2)))
 
     @classmethod
     def from_arrow(cls, table: object) -> Dataset:

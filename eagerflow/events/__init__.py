@@ -17,6 +17,7 @@ from eagerflow.events.event_kinds import (
     BriefRegion,
     BriefStep,
     BriefWait,
+    CallEvent,
     ElementEvent,
     LevelEvent,
     NodeEvent,
@@ -50,8 +51,8 @@ from eagerflow.unknown_names import module_dir as _module_dir
 
 __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefLevel", "BriefRegion", "BriefStep",
-    "BriefWait", "ElementEvent", "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent",
-    "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent", "StepEvent", "TakeEvent",
+    "BriefWait", "CallEvent", "ElementEvent", "Instrument", "LevelEvent", "NodeEvent", "OpEvent",
+    "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent", "StepEvent", "TakeEvent",
     "TransferEvent", "WaitEvent", "add_instrument", "begin", "check_stopped", "describe", "end",
     "next_step", "open_waits", "remove_instrument", "step_of", "told",
 ]  # fmt: skip

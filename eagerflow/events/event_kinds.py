@@ -318,6 +318,16 @@ class ElementEvent(AbstractEvent):
 
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class CallEvent(AbstractEvent):
+    """A call of a user's function by a pipeline, with a beginning and an end.
+
+    Its `name` is that of the stage, such as ``"map(augment)"``, and its `source` the line that put
+    the function into the pipeline. Of an iterable it is the making of one element.
+    """
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class TakeEvent(AbstractEvent):
     """An element that a stage of a pipeline handed over, reported at its end.
 
@@ -341,7 +351,7 @@ class SkipEvent(AbstractEvent):
 #: all kinds
 KINDS: Final[frozenset[type[AbstractEvent]]] = frozenset({
     StepEvent, RegionEvent, NodeEvent, OpEvent, WaitEvent, TransferEvent, QueueEvent, LevelEvent,
-    RetraceEvent, RunEvent, ElementEvent, TakeEvent, SkipEvent,
+    RetraceEvent, RunEvent, CallEvent, ElementEvent, TakeEvent, SkipEvent,
 })  # fmt: skip
 #: the kinds for an instrument that names none: all but the kinds that make steps slower
 DEFAULT_KINDS: Final = KINDS - {NodeEvent, OpEvent}

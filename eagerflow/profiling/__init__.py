@@ -2,11 +2,12 @@
 
 from eagerflow.profiling.line_statistics import LineStatistics
 from eagerflow.profiling.node_statistics import NodeRow, NodeStatistics
+from eagerflow.profiling.outside_statistics import OutsideStatistics
 from eagerflow.profiling.profiles import OpStatistics, Profile, profile
 from eagerflow.profiling.queue_statistics import QueueStatistics
 from eagerflow.profiling.thread_statistics import ThreadStatistics
 
 __all__ = [
-    "LineStatistics", "NodeRow", "NodeStatistics", "OpStatistics", "Profile", "QueueStatistics",
-    "ThreadStatistics", "profile",
+    "LineStatistics", "NodeRow", "NodeStatistics", "OpStatistics", "OutsideStatistics", "Profile",
+    "QueueStatistics", "ThreadStatistics", "profile",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from eagerflow.core.op_records.cost_formulas import product
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from eagerflow.profiling.outside_statistics import OutsideStatistics
     from eagerflow.profiling.profiles import OpStatistics
 
 #: the share of all ops that products take, and their mean seconds, from which and up to which the
@@ -22,14 +23,40 @@ _SMALL: Final = 2e-3
 #: medians is told of
 _CALLS: Final = 3
 _MORE: Final = 0.25
+#: the ops of one element, and the share of their function outside of ops, from which it is of
+#: interest that it runs single ops
+_OPS: Final = 20
+_OUTSIDE: Final = 0.1
 
 
-def advice(rows: Sequence[OpStatistics]) -> list[str]:
-    """The lines of advice, on a machine where more programs run than it has processors.
+def advice(
+    rows: Sequence[OpStatistics], parts: Sequence[OutsideStatistics] = ()
+) -> list[str]:  # fmt: skip
+    """The lines of advice.
 
     Args:
         rows: of the ops.
+        parts: of the time outside of ops.
     """
+    return [*_on_loops(parts), *_on_busy_machine(rows)]
+
+
+def _on_loops(parts: Sequence[OutsideStatistics]) -> list[str]:
+    """Advice on functions of pipelines that run many ops, each of which takes far longer in Python.
+
+    So does a loop over the elements of a tensor.
+    """
+    return [
+        f"hint: {part.name}{f' at {part.place}' if part.place else ''} runs "
+        f"{part.ops // part.calls} ops for each element, each with more time in Python than in "
+        "its kernel: if it loops over a tensor x, loop over x.numpy() or x.tolist() instead"
+        for part in parts
+        if part.kind == "call" and part.share >= _OUTSIDE and part.ops >= _OPS * part.calls > 0
+    ]
+
+
+def _on_busy_machine(rows: Sequence[OpStatistics]) -> list[str]:
+    """Advice on a machine where more programs run than it has processors."""
     cores, load = _cores(), _load()
     if load <= cores:
         return []

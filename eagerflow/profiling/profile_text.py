@@ -15,6 +15,7 @@ from eagerflow.source import cell_name
 
 if TYPE_CHECKING:
     from eagerflow.profiling.line_statistics import LineStatistics
+    from eagerflow.profiling.outside_statistics import OutsideStatistics
     from eagerflow.profiling.profiles import OpStatistics, Profile
     from eagerflow.profiling.queue_statistics import QueueStatistics
     from eagerflow.profiling.thread_statistics import ThreadStatistics
@@ -28,11 +29,14 @@ _QUEUE_HEADINGS: Final = (
 #: the most rows of each table, and the share below which ops are summed up
 _ROWS: Final = 20
 _LINES: Final = 10
+_PARTS: Final = 5
 _SMALL: Final = 0.001
 #: characters of texts: a row fits a terminal of 100 columns
 _PLACE: Final = 28
 _CODE: Final = 42
 _NAME: Final = 16
+#: of the parts of a row
+_INDENT: Final = "  "
 _T = TypeVar("_T")
 
 
@@ -65,10 +69,15 @@ def to_html(profile: Profile) -> str:
     """
     captions = [[_summary(profile)], [], [], []]
     html = "".join(
-        table_html(caption, table.headings, table.rows, table.left)
+        table_html(caption, table.headings, [*map(_indented, table.rows)], table.left)
         for caption, table in zip(captions, _tables(profile), strict=False)
     )
     return html + "".join(f"<p>{escape(note)}</p>" for note in _notes(profile))
+
+
+def _indented(row: tuple[str, ...]) -> tuple[str, ...]:
+    """A row for HTML, which drops other spaces."""
+    return tuple([cell.replace(_INDENT, "\N{NO-BREAK SPACE}" * len(_INDENT)) for cell in row])
 
 
 def _tables(profile: Profile) -> list[_Table]:
@@ -85,7 +94,7 @@ def _tables(profile: Profile) -> list[_Table]:
 
 def _notes(profile: Profile) -> list[str]:
     memory = profile.memory_in_words()
-    return [*([] if memory is None else [memory]), *advice(profile.table())]
+    return [*([] if memory is None else [memory]), *advice(profile.table(), profile.outside())]
 
 
 def _summary(profile: Profile) -> str:
@@ -128,11 +137,43 @@ def _line_rows(profile: Profile, several: bool) -> list[tuple[str, ...]]:
     if rest:
         calls, total = sum(row.calls for row in rest), sum(row.total for row in rest)
         cells.append((f"{len(rest)} more lines", "", *_figures(calls, total, total / whole)))
-    outside = profile.seconds_outside()
-    if outside > 0.0:
-        of = f"in {_begin_of(profile.thread, _CODE - 3)}" if several else ""
-        cells.append(("outside of ops", of, "", _time(outside), f"{outside / whole:.1%}"))
-    return cells
+    parts = profile.outside()
+    of = f"in {_begin_of(profile.thread, _CODE - 3)}" if several else ""
+    cells += _outside_rows([part for part in parts if part.is_own], of)
+    return cells + _outside_rows([part for part in parts if not part.is_own], "in other threads")
+
+
+def _outside_rows(parts: Sequence[OutsideStatistics], of: str) -> list[tuple[str, ...]]:
+    """The cells of the time outside of ops, with its parts if there are any but the rest."""
+    if not parts:
+        return []
+    total, share = sum(part.total for part in parts), sum(part.share for part in parts)
+    cells: list[tuple[str, ...]] = [("outside of ops", of, "", _time(total), f"{share:.1%}")]
+    named = [part for part in parts if part.kind != "other"]
+    large = sum(part.share >= _SMALL for part in named)
+    shown, small = _cut(named, min(large, _PARTS))
+    cells += [
+        (_INDENT + _begin_of(what, _PLACE - 2), _end_of(at, _CODE),
+         *_figures(part.calls, part.total, part.share))
+        for part in shown for what, at in [_part(part)]
+    ]  # fmt: skip
+    if small:
+        calls, total = sum(part.calls for part in small), sum(part.total for part in small)
+        share = sum(part.share for part in small)
+        cells.append((f"{_INDENT}{len(small)} more", "", *_figures(calls, total, share)))
+    rest = [part for part in parts if part.kind == "other"] if named else []
+    return cells + [
+        (f"{_INDENT}other Python", "", "", _time(part.total), f"{part.share:.1%}") for part in rest
+    ]
+
+
+def _part(part: OutsideStatistics) -> tuple[str, str]:
+    """What took the time, and where or for what."""
+    if part.kind == "retrace":
+        return "tracing", _begin_of(part.name, _CODE)
+    if part.kind == "wait":
+        return "waiting", f"for {_begin_of(part.name, _CODE - 4)}"
+    return part.name, f"at {_end_of(part.place, _CODE - 3)}" if part.place else ""
 
 
 def _thread_rows(rows: Sequence[ThreadStatistics]) -> list[tuple[str, ...]]:

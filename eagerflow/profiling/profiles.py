@@ -19,6 +19,12 @@ from eagerflow.events import KINDS, AbstractEvent, NodeEvent, OpEvent, WaitEvent
 from eagerflow.profiling.chrome_trace import to_chrome
 from eagerflow.profiling.line_statistics import LineStatistics, line_statistics
 from eagerflow.profiling.node_statistics import median
+from eagerflow.profiling.outside_statistics import (
+    OpTimes,
+    OutsideStatistics,
+    by_thread,
+    outside_statistics,
+)
 from eagerflow.profiling.process_memory import ProcessMemory, in_words, process_memory
 from eagerflow.profiling.profile_text import to_html, to_text
 from eagerflow.profiling.queue_statistics import QueueStatistics, Wait, queue_statistics
@@ -199,10 +205,30 @@ class Profile:
         cut = [*self._cut, *(self._cut_waits(end) if self._depth else ())]
         return queue_statistics(tuple(self._events), cut, end, self.seconds)
 
+    def outside(self) -> list[OutsideStatistics]:
+        """The rows of what took time outside of ops, by decreasing total time.
+
+        Those of the thread of the block come first, and add up to `seconds_outside`. They are
+        traces of functions, users' functions in pipelines, waits, and the rest, which is other
+        Python code. Those of other threads are traces and functions in pipelines.
+
+        >>> data = ef.data.Dataset.from_tensors(ef.zeros(3)).map(lambda x: x + 1.0)
+        >>> with ef.profile() as p:
+        ...     rows = list(data)
+        >>> [(row.kind, row.name, row.calls) for row in p.outside() if row.kind == "call"]
+        [('call', 'map(<lambda>)', 3)]
+        """
+        events = tuple(self._events)
+        ops = [e for e, _ in events if isinstance(e, OpEvent | NodeEvent)]
+        threads = by_thread([e for e in ops if not e.runner], [e for e, _ in events])
+        own = threads.pop(self._thread, (OpTimes(()), []))
+        return outside_statistics(own, threads.values(), self.seconds)
+
+    @property
     def seconds_outside(self) -> float:
         """The time that the thread of the block has spent outside of ops."""
-        own = sum(e.seconds for e, _ in self._ops() if self._is_own(e))
-        return self.seconds - own
+        own = OpTimes([e for e, _ in self._ops() if self._is_own(e)])
+        return self.seconds - own.total
 
     def _is_own(self, event: AbstractEvent) -> bool:
         return not event.runner and (event.caller or event.thread) == self._thread

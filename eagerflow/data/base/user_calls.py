@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 import eagerflow as ef
 from eagerflow.data.base.elements import with_bytes
 from eagerflow.errors import TensorValueError
-from eagerflow.events import SkipEvent, end
+from eagerflow.events import CallEvent, SkipEvent, end, told
 from eagerflow.extending import Source
 
 #: the policy for an element that cannot be made: it stops the iteration, is left out, or is left
@@ -80,7 +80,10 @@ class UserCall:
 
     def __call__(self, index: int, element: Any, *draws: Any) -> Any:
         try:
-            return self.finish(self.of_element(self.given(element), *draws))
+            if not CallEvent.listeners:
+                return self.finish(self.of_element(self.given(element), *draws))
+            with told(CallEvent(name=str(self), device="cpu:0", source=self.source)):
+                return self.finish(self.of_element(self.given(element), *draws))
         except StopIteration as error:
             raise self.failed(index, error) from error
         except Exception as error:

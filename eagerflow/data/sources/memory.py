@@ -19,7 +19,8 @@ from eagerflow.data.base.stage import (
 )
 from eagerflow.data.sources.columns import element, taken
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.extending import tree
+from eagerflow.events import CallEvent, told
+from eagerflow.extending import Source, tree
 
 
 @final
@@ -102,18 +103,25 @@ def _chosen(x: Any, rows: Rows) -> Any:
 # --- Python objects ---------------------------------------------------------------------------
 
 
-def iterable_stage(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> AbstractStage:
-    """The stage for the argument of `Dataset.from_iterable`."""
+def iterable_stage(
+    source: Iterable[Any] | Callable[[], Iterable[Any]], at: Source | None = None
+) -> AbstractStage:
+    """The stage for the argument of `Dataset.from_iterable`.
+
+    Args:
+        source: the argument.
+        at: the line of the call.
+    """
     items: Any = source
     if isinstance(source, Sequence) or _has_items(source):
-        return SequenceStage(items)
+        return SequenceStage(items, at)
     if not (hasattr(source, "__iter__") or hasattr(source, "__getitem__") or callable(source)):
         raise TensorValueError(
             "from_iterable: the argument is not iterable",
             given=f"a {type(source).__name__}: {source!r}",
             expected="an iterable, or a function that gives one",
         )
-    return IterableStage(source)
+    return IterableStage(source, at)
 
 
 def _has_items(source: Any) -> bool:
@@ -125,10 +133,13 @@ def _has_items(source: Any) -> bool:
     return not hasattr(source, "__iter__") or hasattr(source, "__getitems__")
 
 
-def _read(read: Callable[[], Any], index: int, stage: AbstractStage) -> Any:
+def _read(read: Callable[[], Any], index: int, stage: SequenceStage | IterableStage) -> Any:
     """The element that ``read`` returns; an error gets a note with its index."""
     try:
-        return as_element(read())
+        if not CallEvent.listeners:
+            return as_element(read())
+        with told(CallEvent(name=str(stage), device="cpu:0", source=stage.source)):
+            return as_element(read())
     except StopIteration:
         raise
     except Exception as error:
@@ -138,10 +149,15 @@ def _read(read: Callable[[], Any], index: int, stage: AbstractStage) -> Any:
 
 @final
 class SequenceStage(AbstractSourceStage):
-    """The items of a list, or of another object with a length and items by number."""
+    """The items of a list, or of another object with a length and items by number.
 
-    def __init__(self, items: Sequence[Any]) -> None:
+    Attributes:
+        source: the user's line.
+    """
+
+    def __init__(self, items: Sequence[Any], source: Source | None = None) -> None:
         self._items = items
+        self.source = source
 
     @property
     def length(self) -> int:
@@ -159,12 +175,19 @@ class SequenceStage(AbstractSourceStage):
 
 @final
 class IterableStage(AbstractStage):
-    """The items of an iterable, or of the result of a function that is called for each epoch."""
+    """The items of an iterable, or of the result of a function that is called for each epoch.
 
-    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
-        self._source: Any = source
+    Attributes:
+        source: the user's line.
+    """
+
+    def __init__(
+        self, items: Iterable[Any] | Callable[[], Iterable[Any]], source: Source | None = None
+    ) -> None:
+        self._source: Any = items
+        self.source = source
         self._read = False
-        self.once = hasattr(source, "__next__") and not isinstance(source, type)
+        self.once = hasattr(items, "__next__") and not isinstance(items, type)
 
     @property
     def length(self) -> Length:
