@@ -393,15 +393,24 @@ def test_the_axis_of_a_stack_is_given_as_in_eager_code() -> None:
     assert ef.trace(lambda x: ef.stack([x, x], -1))(ef.ones(3)).shape == (3, 2)
 
 
-def test_a_wrong_name_of_an_argument_gets_the_hint_of_the_function() -> None:
-    for arrays in (lambda x: [x], lambda x: [x for _ in range(2) if x > 0]):
-        with pytest.raises(TypeError, match=r"^stack\(\) got an unexpected") as caught:
-            ef.trace(lambda x, arrays=arrays: ef.stack(arrays(x), dim=0))(ef.ones(()))
-        assert "use axis= instead of dim=" in str(caught.value.__notes__)
+def _of_a_loop_wrongly(x):
+    rows = []
+    while len(rows) < 3 * x:
+        rows.append(x)
+    return ef.stack(rows, dim=0)
+
+
+@pytest.mark.parametrize("function", [_of_a_loop_wrongly, lambda x: ef.stack([x, x], dim=0)])
+def test_a_wrong_name_of_an_argument_gets_the_hint_of_the_function(function) -> None:
+    with pytest.raises(TypeError, match=r"^stack\(\) got an unexpected") as caught:
+        ef.trace(function)(ef.ones(()))
+    assert "use axis= instead of dim=" in str(caught.value.__notes__)
 
 
 @pytest.mark.parametrize(
-    "function", [f for f in replacements if str(f.__module__).startswith("eagerflow")], ids=str
+    "function",
+    [f for f in replacements if str(f.__module__).startswith("eagerflow")],
+    ids=lambda f: f.__name__,
 )
 def test_replacements_take_the_arguments_of_the_function(function: Any) -> None:
     """A call that is right in eager code is right in a trace."""
