@@ -11,6 +11,7 @@ from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.passes import RowPass, passes_of, scans_in
 from eagerflow_kernels.native.llvm.reductions import empty, fold, halve, push, start
 from eagerflow_kernels.native.llvm.rows import inner_step
+from eagerflow_kernels.native.llvm.searches import first_extreme, more_extreme
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
 from eagerflow_kernels.native.llvm.ticks import tick
 from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, SCANS, TALLIES, Loops
@@ -24,11 +25,16 @@ _SHIFT: Final = TALLIES.bit_length() - 1
 
 def _tile_of(loops: Loops, width: int) -> int:
     """Number of vectors of rows in a tile."""
-    passes = [p for p in passes_of(loops, searching=True) if p.reductions or p.stores]
+    passes = [p for p in passes_of(loops, searching=True, joining=True) if p.reductions or p.stores]
     reductions = sum(len(p.reductions) for p in passes)
     size = _PIECE if len(passes) > 1 else max(_PIECE, _PAGE // max(1, reductions))
     widest = max(BYTES[a.kind] for a in (*loops.inputs, *loops.outputs))
     return 1 << (size // (width * widest)).bit_length() - 1
+
+
+def _finds(row_pass: RowPass) -> bool:
+    """Whether the only result of a pass is the index of an element."""
+    return row_pass.condition is not None or row_pass.extreme is not None
 
 
 def render_columns(loops: Loops, width: int, declared: set[str], weight: int = 0) -> str:
@@ -59,7 +65,7 @@ class _Columns:
 
     def __init__(self, loops: Loops, width: int, e: Emitter, weight: int) -> None:
         self.loops, self.width, self.e = loops, width, e
-        self.passes = passes_of(loops, searching=True)
+        self.passes = passes_of(loops, searching=True, joining=True)
         self.weight = weight and max(1, weight // len(self.passes))
         self.arrays = (*loops.inputs, *loops.outputs)
         self.length = self.one_block = self.tallies = self.halvings = ""
@@ -118,7 +124,7 @@ class _Columns:
         blocks = e.value(f"lshr i64 {self.length}, {BLOCK.bit_length() - 1}")
         zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {blocks}, i1 false", "i64, i1")
         levels = e.value(f"sub i64 65, {zeros}")
-        searched = {n for p in self.passes if p.condition is not None for n in p.reductions}
+        searched = {n for p in self.passes if _finds(p) for n in (*p.reductions, p.extreme)}
         for number, term in enumerate(self.loops.terms):
             if term.operation in SCANS:
                 self.states[number] = e.slot(type_of(term.kind, width), self.tile)
@@ -184,6 +190,9 @@ class _Columns:
         if row_pass.condition is not None:
             self._search(row_pass, row_pass.condition, vectors, mask)
             return
+        if row_pass.extreme is not None:
+            self._find_extreme(row_pass, row_pass.extreme, vectors, mask)
+            return
         e = self.e
         for number in scans_in(self.loops, row_pass):
             self._each(vectors, partial(self._put_state, number, None))
@@ -235,8 +244,7 @@ class _Columns:
             The values of each element.
         """
         e, loops, width = self.e, self.loops, self.width
-        searches = row_pass.condition is not None
-        reduced = () if searches else row_pass.reductions
+        reduced = () if _finds(row_pass) else row_pass.reductions
         wanted = {x for n in (*row_pass.terms, *reduced) for x in loops.terms[n].operands}
         wanted |= {x for _, x in row_pass.stores}
         of_rows = {x: self._row_value(x, k) for x in sorted(wanted) if not loops.terms[x].inner}
@@ -315,6 +323,44 @@ class _Columns:
             return []
 
         self._each(vectors, partial(put, first))
+        e.loop(self.length, BLOCK, block)
+
+    def _find_extreme(
+        self, row_pass: RowPass, extreme: int, vectors: str, mask: str | None
+    ) -> None:
+        """The extreme elements and their indices, block by block; indices as `_search` has them."""
+        e, (number,) = self.e, row_pass.reductions
+        term, of = self.loops.terms[extreme], type_of("i64", self.width)
+        nothing = e.value(f"icmp eq i64 {self.length}, 0")
+        none = e.value(f"select i1 {nothing}, i64 {empty('min', 'i64', 1)}, i64 0")
+
+        def put(found: int, x: str, k: str) -> None:
+            kind = type_of(self.loops.terms[found].kind, self.width)
+            e.line(f"store {kind} {x}, ptr {self._row_place(found, k)}, align 1")
+
+        def block(begin: str, _carried: list[str]) -> list[str]:
+            count = e.least(e.value(f"sub i64 {self.length}, {begin}"), str(BLOCK))
+            self._tick(count, vectors)
+
+            def vector(k: str) -> None:
+                def elements(at: list[str]) -> list[str]:
+                    places = [e.value(f"add i64 {begin}, {i}") for i in at]
+                    found = self._elements(row_pass, places, k, mask)
+                    return [known[term.operands[0]] for known in found]
+
+                x, index = first_extreme(e, term, self.width, count, elements)
+                index = e.value(f"add {of} {index}, {e.splat('i64', self.width, begin)}")
+                before = self._row_value(extreme, k), self._row_value(number, k)
+                x, index = more_extreme(e, term, "i64", self.width, (x, index), before)
+                put(extreme, x, k)
+                put(number, index, k)
+
+            self._each(vectors, vector)
+            return []
+
+        initial = start(term.operation, term.kind, self.width)
+        self._each(vectors, partial(put, extreme, initial))
+        self._each(vectors, partial(put, number, e.splat("i64", self.width, none)))
         e.loop(self.length, BLOCK, block)
 
     def _block(

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, final
 
 from eagerflow_kernels.native.compiler_slices import breathe
-from eagerflow_kernels.native.loop_form import PICK, REDUCTIONS, SCANS, Kind, Loops
+from eagerflow_kernels.native.loop_form import FLOATS, PICK, REDUCTIONS, SCANS, Kind, Loops
 
 #: operations that cost no more than to read a value back
 _CHEAP: Final = frozenset({"load", "constant", "size", "index", PICK})
@@ -35,6 +35,8 @@ class RowPass:
         stores: numbers of outputs, with the term that is written to each.
         condition: the condition of the search, if the only result of the pass is the index of the
             first element that satisfies it; else None.
+        extreme: the reduction whose result an element is compared with, if the only result of the
+            pass is the index of the first extreme element; else None.
     """
 
     row_terms: tuple[int, ...]
@@ -43,19 +45,25 @@ class RowPass:
     reductions: tuple[int, ...]
     stores: tuple[tuple[int, int], ...]
     condition: int | None = None
+    extreme: int | None = None
 
 
 @lru_cache(maxsize=4)
-def passes_of(loops: Loops, *, searching: bool = False) -> tuple[RowPass, ...]:
+def passes_of(
+    loops: Loops, *, searching: bool = False, joining: bool = False
+) -> tuple[RowPass, ...]:
     """The passes, in order; the last one may have nothing but terms of the row.
 
     Args:
         loops: the loops.
         searching: whether a pass may be a search, if a first element is its only result.
+        joining: whether one pass may find an extreme element and search for the first such one.
     """
     keeping = _Keeping(loops)
     passes = [_pass(keeping, stage) for stage in range(keeping.last + 1)]
-    return tuple([_search(keeping, p) for p in passes] if searching else passes)
+    if searching:
+        passes = [_search(keeping, p) for p in passes]
+    return tuple(_joined(loops, passes) if joining else passes)
 
 
 def vector_kinds(loops: Loops) -> set[Kind]:
@@ -244,3 +252,44 @@ def _search(keeping: _Keeping, row_pass: RowPass) -> RowPass:
         return row_pass
     kept = {number: output for number, output in row_pass.kept.items() if number in terms}
     return replace(row_pass, terms=tuple(sorted(terms)), kept=kept, condition=condition)
+
+
+def _joined(loops: Loops, passes: list[RowPass]) -> list[RowPass]:
+    """The passes with each search for an extreme element in the pass that finds the extreme."""
+    joined: list[RowPass] = []
+    for row_pass in passes:
+        extreme = _extreme_of(loops, joined[-1], row_pass) if joined else None
+        if extreme is None:
+            joined.append(row_pass)
+            continue
+        before = joined.pop()
+        terms = _made_of(loops, loops.terms[extreme].operands, before.kept)
+        found = replace(before, terms=tuple(sorted(terms)), reductions=row_pass.reductions)
+        joined.append(replace(found, extreme=extreme))
+    return joined
+
+
+def _extreme_of(loops: Loops, before: RowPass, search: RowPass) -> int | None:
+    """The reduction before a search that is for its result, and for nothing else; None if not so.
+
+    A NaN is as extreme as can be: the condition is that an element is the result, or a NaN.
+    """
+    if search.condition is None or search.row_terms or before.stores:
+        return None
+    if len(before.reductions) != 1 or before.condition is not None or scans_in(loops, before):
+        return None
+    (number,) = before.reductions
+    extreme = loops.terms[number]
+    readers = [n for n, t in enumerate(loops.terms) if number in t.operands]
+    if extreme.operation not in ("max", "min") or number in loops.results or len(readers) != 1:
+        return None
+    (x,) = extreme.operands
+    met = loops.terms[readers[0]]
+    if (met.operation, met.operands) != ("equal", (x, number)) or not loops.terms[x].inner:
+        return None
+    if extreme.kind in FLOATS:
+        whole = loops.terms[search.condition]
+        others = [loops.terms[n] for n in whole.operands if n != readers[0]]
+        nan = [(t.operation, t.operands) for t in others]
+        return number if whole.operation == "or" and nan == [("not_equal", (x, x))] else None
+    return number if search.condition == readers[0] else None
