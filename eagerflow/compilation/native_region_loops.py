@@ -400,7 +400,7 @@ class _Writer:
     def _loops(self, results: Sequence[KernelResult], sources: Sequence[_Source]) -> Loops:
         inner = self._layout is not None
         arrays = [
-            LoopArray(kind, inner and argument.form != "row", argument.form == "table")
+            self._array(argument, kind)
             for argument, kind in zip(self._arguments, self._kinds, strict=True)
         ]
         first = {"argument": 0, "constant": len(arrays)}
@@ -419,6 +419,17 @@ class _Writer:
             inner=[inner and result.form != "row" for result in results],
         )  # fmt: skip
         return replace(loops, name=f"region_{_digest(loops)}")
+
+    def _array(self, argument: KernelArgument, kind: Kind) -> LoopArray:
+        """The form of an argument in loops."""
+        if self._layout is None or argument.form == "row":
+            return LoopArray(kind)
+        layout, count = self._layout
+        shared = False
+        if layout == "rows" and argument.form != "table" and isinstance(argument.source, int):
+            axes = len(space_at(self._program, argument.source))
+            shared = axes == count < len(self._space)  # it has a row's axes only
+        return LoopArray(kind, True, argument.form == "table", shared)
 
     def _by_rows(self) -> tuple[int, ...]:
         """The values whose order in memory is visible in results, or is relied on."""

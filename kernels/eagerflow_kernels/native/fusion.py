@@ -112,7 +112,7 @@ class NativeRegion:
     >>> nodes = [FusedNode("multiply", (0, 0)), FusedNode("add", (1, 2))]
     >>> loops = fuse("norm", [LoopArray("f32"), LoopArray("f32")], nodes[:1], [2])
     >>> loops.outputs
-    (LoopArray(kind='f32', inner=False, table=False),)
+    (LoopArray(kind='f32', inner=False, table=False, shared=False),)
     """
 
     __slots__ = ("__weakref__", "checked", "control", "entry", "function", "loops", "ufunc")

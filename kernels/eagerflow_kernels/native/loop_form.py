@@ -6,12 +6,14 @@ input, a constant, an operation on other terms, or a reduction along the inner a
 the same for all elements of a row is a term of the row. A *scan* combines each element of a row
 with all before it, one after the other. Loops without an inner axis are elementwise. A *table* is
 an array of which a row is picked by its number, a term of the row, which must be in range; or to
-whose rows the rows of the loops are added, in their order, which is then part of the meaning.
+whose rows the rows of the loops are added, in their order, which is then part of the meaning. A
+*shared* array has one row, which is the same for all rows of the loops.
 
 Grammar of the text (`loop_text.show`):
 
     loops      = "loops" name "(" array,… ")" "->" array,… ":" term… "return" "%n",…
     array      = kind | kind "[n]"               # one element per row, or one per element of it
+               | kind "[=n]"                     # the same for all rows
                | kind "[*,n]"                    # a table
     term       = "%n" "=" operation operand… [":" kind] ["[n]"]
     kind       = "f32" | "f64" | "i32" | "i64" | "bool" | "f16" | "bf16"
@@ -163,11 +165,13 @@ class LoopArray:
         inner: whether it has an element for each element of a row, or one for each row.
         table: whether it has rows of its own, of which each row picks one, or adds to one. Then
             the inner axis is its first axis, and its rows are the second.
+        shared: whether it has the inner axis only: its step from row to row is 0.
     """
 
     kind: Kind
     inner: bool = False
     table: bool = False
+    shared: bool = False
 
 
 @final
@@ -202,7 +206,7 @@ class LoopSignature:
         """Parse a head; there is an inner axis if an array has it.
 
         >>> LoopSignature.read("sum(f32[n]) -> f32").inputs
-        (LoopArray(kind='f32', inner=True, table=False),)
+        (LoopArray(kind='f32', inner=True, table=False, shared=False),)
         """
         name, _, rest = head.partition("(")
         inputs, outputs = (
@@ -212,13 +216,15 @@ class LoopSignature:
 
 
 def _shown(array: LoopArray) -> str:
-    axes = "[*,n]" if array.table else "[n]" if array.inner else ""
+    axes = "[*,n]" if array.table else "[=n]" if array.shared else "[n]" if array.inner else ""
     return f"{array.kind}{axes}"
 
 
 def _read(text: str) -> LoopArray:
     table = text.endswith("[*,n]")
-    return LoopArray(_kind(text.partition("[")[0]), table or text.endswith("[n]"), table)
+    shared = text.endswith("[=n]")
+    inner = table or shared or text.endswith("[n]")
+    return LoopArray(_kind(text.partition("[")[0]), inner, table, shared)
 
 
 def _kind(text: str) -> Kind:
@@ -318,7 +324,7 @@ class LoopBuilder:
     >>> b = LoopBuilder([LoopArray("f32", inner=True)])
     >>> total = b.reduce("sum", b.load(0))
     >>> b.build("mean", [b.apply("divide", total, b.size("f32"))]).outputs
-    (LoopArray(kind='f32', inner=False, table=False),)
+    (LoopArray(kind='f32', inner=False, table=False, shared=False),)
     """
 
     __slots__ = ("_numbers", "inputs", "terms")

@@ -47,6 +47,10 @@ def verify(loops: Loops) -> None:
             shown = term.operation if term.operation == "constant" else show_term(term)
             raise LoopError(f"{loops.name}: %{number} = {shown}: {wrong}")
     _check_scatters(loops)
+    if any(a.shared and (a.table or not a.inner) for a in loops.inputs):
+        raise LoopError(f"{loops.name}: a shared array has the inner axis, and no rows of its own")
+    if any(array.shared for array in loops.outputs):
+        raise LoopError(f"{loops.name}: rows write to one place")
     if len(loops.results) != len(loops.outputs):
         raise LoopError(f"{loops.name}: {len(loops.results)} results, {len(loops.outputs)} outputs")
     for x, array in zip(loops.results, loops.outputs, strict=True):
@@ -83,8 +87,9 @@ def _wrong_source(loops: Loops, term: Term) -> str | None:
     if term.operation == "load":
         if not 0 <= term.constant < len(loops.inputs):
             return "there is no such input"
-        array = LoopArray(term.kind, term.inner)
-        return None if loops.inputs[term.constant] == array else "the input is of another kind"
+        of = loops.inputs[term.constant]
+        fits = (of.kind, of.inner, of.table) == (term.kind, term.inner, False)
+        return None if fits else "the input is of another kind"
     if term.operation == "index":
         return None if term.inner and term.kind == "i64" else "an index is an i64 of an element"
     if term.inner:

@@ -89,7 +89,8 @@ class _Columns:
 
         def tile(r: str, vectors: str, mask: str | None) -> None:
             self.bases = [
-                e.item(o, r, BYTES[a.kind]) for o, a in zip(origins, self.arrays, strict=True)
+                o if a.shared else e.item(o, r, BYTES[a.kind])
+                for o, a in zip(origins, self.arrays, strict=True)
             ]
             for row_pass in self.passes:
                 self._row_terms(row_pass, vectors, mask)
@@ -256,8 +257,7 @@ class _Columns:
             for j, known in zip(places, values, strict=True):
                 if kept is not None or term.operation == "load":
                     array = term.constant if kept is None else first_output + kept
-                    at = e.item(self._at(array, k), j, self.steps[array])
-                    known[number] = e.load(term.kind, width, at, mask)
+                    known[number] = self._loaded(array, j, k, mask)
                 elif term.operation == "index":
                     known[number] = e.splat("i64", width, j)
                 elif number in self.states:
@@ -271,6 +271,14 @@ class _Columns:
                 at = e.item(self._at(array, k), j, self.steps[array])
                 e.store(loops.terms[x].kind, width, known[x], at, mask)
         return values
+
+    def _loaded(self, array: int, j: str, k: str, mask: str | None) -> str:
+        """Vector ``k`` of element ``j`` of an array."""
+        e, kind = self.e, self.arrays[array].kind
+        if self.arrays[array].shared:
+            at = e.item(self.bases[array], j, self.steps[array])
+            return e.splat(kind, self.width, e.load(kind, 1, at))
+        return e.load(kind, self.width, e.item(self._at(array, k), j, self.steps[array]), mask)
 
     def _scanned(self, number: int, given: str, k: str) -> str:
         """The next element of a scan."""

@@ -92,12 +92,12 @@ def _choice(loops: Loops, width: int, declared: set[str]) -> str:
         rows, length = e.integer("%dims", 0), e.integer("%dims", 1)
         along = [
             e.value(f"icmp eq i64 {e.integer('%steps', inner_step(loops, i))}, {BYTES[a.kind]}")
-            for i, a in enumerate(arrays) if a.inner
-        ]  # fmt: skip
+            for i, a in enumerate(arrays) if a.inner and not a.shared
+        ] or ["true"]  # fmt: skip
         beside = [
             e.value(f"icmp eq i64 {e.integer('%steps', i)}, {BYTES[a.kind]}")
-            for i, a in enumerate(arrays)
-        ]
+            for i, a in enumerate(arrays) if not a.shared
+        ]  # fmt: skip
         enough = e.value(f"icmp sge i64 {rows}, {min(width, 8)}")
         aside = e.value(f"xor i1 {along[0]}, true")
         many = e.value(f"icmp sge i64 {rows}, {WORTH}")

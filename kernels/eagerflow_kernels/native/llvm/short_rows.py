@@ -25,7 +25,8 @@ def render_short_rows(loops: Loops, declared: set[str]) -> str:
     """The text of the function ``short``, and of the functions that it copies with."""
     e = Emitter(declared)
     short = _ShortRows(loops, e)
-    sizes = sorted({BYTES[a.kind] for a in (*loops.inputs, *loops.outputs) if a.inner})
+    arrays = [a for a in (*loops.inputs, *loops.outputs) if a.inner and not a.shared]
+    sizes = sorted({BYTES[a.kind] for a in arrays})
     copies = [_transpose(size, back, declared) for size in sizes for back in (False, True)]
     head = "void @short(ptr %args, ptr %dims, ptr %steps, ptr %control)"
     return "".join([*copies, e.function(head, short.render)])
@@ -44,7 +45,10 @@ class _ShortRows:
         self.loops, self.e = loops, e
         self.arrays = (*loops.inputs, *loops.outputs)
         self.buffers = [
-            e.slot("i8", _ROWS * BYTES[a.kind] * (SHORT if a.inner else 1)) for a in self.arrays
+            e.pointer("%args", i)  # all rows read it in place
+            if a.shared
+            else e.slot("i8", _ROWS * BYTES[a.kind] * (SHORT if a.inner else 1))
+            for i, a in enumerate(self.arrays)
         ]
 
     def render(self) -> None:
@@ -59,13 +63,15 @@ class _ShortRows:
             self._put(args, i, f"ptr {buffer}")
             self._put(steps, i, f"i64 {size}")
             if array.inner:
-                self._put(steps, inner_step(self.loops, i), f"i64 {_ROWS * size}")
+                own = e.integer("%steps", inner_step(self.loops, i)) if array.shared else ""
+                self._put(steps, inner_step(self.loops, i), f"i64 {own or _ROWS * size}")
 
         def some(first: str, _carried: list[str]) -> list[str]:
             here = e.least(e.value(f"sub i64 {rows}, {first}"), str(_ROWS))
             e.line(f"store i64 {here}, ptr {dims}, align 8")
-            for i in range(len(self.loops.inputs)):
-                self._read(i, first, here, length)
+            for i, array in enumerate(self.loops.inputs):
+                if not array.shared:
+                    self._read(i, first, here, length)
             e.line(f"call void @columns(ptr {args}, ptr {dims}, ptr {steps}, ptr %control)")
             for i in range(len(self.loops.inputs), count):
                 self._write(i, first, here, length)
