@@ -10,6 +10,9 @@ from eagerflow.checkpoint.shards import Stored
 
 _SHOWN: Final = 3  # entries of one dict
 _LEAVES: Final = 4  # in a container that is written out
+#: a state that is loaded into any other generator changes no draw
+_OTHER_GENERATOR: Final = "(or the generator that you draw from)"
+_ITERATOR: Final = "DatasetIterator"  # which users make by ``iter``
 
 
 def additions(like: TreeNode, saved: TreeNode, stored: Mapping[str, Stored]) -> str:
@@ -43,14 +46,16 @@ def _like(node: TreeNode, stored: Mapping[str, Stored]) -> str:
     if node.kind == "plain":
         return _text("") if isinstance(node.value, str) else repr(_null(node.value))
     if node.kind == "generator":
-        return "ef.random.Generator()"
+        return f"ef.random.default_generator() {_OTHER_GENERATOR}"
     if node.kind in ("tensor", "variable"):
         one = stored[node.value]
         dtype = "" if one.dtype.name == "float32" else f", dtype=ef.{one.dtype.name}"
         zeros = f"ef.zeros({one.shape}{dtype})"
         return zeros if node.kind == "tensor" else f"ef.Variable({zeros})"
     if node.kind == "state":
-        return "an object with that state"
+        if node.value == _ITERATOR:
+            return "iter(dataset)"
+        return f"the {node.value}" if node.value else "an object with that state"
     if len(leaves(node)) > _LEAVES or node.kind not in ("list", "tuple", "dict"):
         return "..."
     parts = [_like(child, stored) for _, child in node.children]

@@ -34,20 +34,24 @@ Best = str | tuple[str, Literal["max", "min"]]
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class Restored:
-    """The result of `Manager.restore`.
+    """The result of `Manager.restore`; ``restored[key]`` is ``restored.tree[key]``.
 
     Attributes:
         step: of the checkpoint.
         tree: the restored tree, like ``like``.
         metrics: the metrics given to `Manager.save`.
 
-    >>> ef.checkpoint.Restored(3, {"w": 1.0}, {"loss": 0.5}).step
-    3
+    >>> restored = ef.checkpoint.Restored(3, {"w": 1.0}, {"loss": 0.5})
+    >>> restored.step, restored["w"]
+    (3, 1.0)
     """
 
     step: int
     tree: Any
     metrics: dict[str, float]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.tree[key]
 
     def __repr__(self) -> str:
         held = type(self.tree).__name__
@@ -259,7 +263,8 @@ class Manager:
             step: load the checkpoint of this step and no other.
 
         Returns:
-            Step, tree and metrics; None if there is no checkpoint.
+            Step, tree and metrics. None if the folder has no checkpoint, as in the first run of a
+            program, which starts afresh: ``first = 0 if restored is None else restored.step + 1``.
 
         Raises:
             CheckpointError: all checkpoints are damaged, or the newest intact one does not fit

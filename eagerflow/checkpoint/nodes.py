@@ -51,7 +51,8 @@ class TreeNode:
             ``"list"``, ``"tuple"``, ``"dict"``, ``"fields"``, ``"slices"`` or ``"state"``, which
             has one child.
         value: the live object; in a manifest a plain value, the name of a tensor, the seed and
-            ticket of a generator, the shape of slices, or None.
+            ticket of a generator, the shape of slices, the class name of an object with a state,
+            or None.
         children: by key.
         path: keys joined by dots; no two leaves have the same path.
     """
@@ -251,7 +252,7 @@ _READERS: Final[dict[str, Callable[[Any, dict[str, Any]], TreeNode]]] = {
     "dict": lambda x, _: TreeNode("dict", None, [(k, _read(v)) for k, v in x.items()]),
     "items": lambda x, _: TreeNode("dict", None, [(_key(k), _read(v)) for k, v in x]),
     "fields": lambda x, _: TreeNode("fields", None, [(k, _read(v)) for k, v in x.items()]),
-    "state": lambda x, _: TreeNode("state", None, [("", _read(x))]),
+    "state": lambda x, whole: TreeNode("state", whole.get("class"), [("", _read(x))]),
     "slices": lambda x, whole: TreeNode(
         "slices",
         tuple(whole["shape"]),

@@ -205,6 +205,16 @@ def test_nothing_to_restore(tmp_path: Path) -> None:
     assert repr(made).endswith("new', steps=[])")
 
 
+def test_an_entry_of_the_tree_is_one_of_the_result(tmp_path: Path) -> None:
+    made = Manager(tmp_path)
+    made.save(4, {"epoch": 3})
+    restored = made.restore({"epoch": 0})
+    assert restored is not None
+    assert (restored["epoch"], restored.tree) == (3, {"epoch": 3})
+    with pytest.raises(KeyError, match="'step'"):
+        restored["step"]
+
+
 def test_step_tree_metrics_and_random_state(tmp_path: Path) -> None:
     made = Manager(tmp_path)
     ef.random.seed(11)

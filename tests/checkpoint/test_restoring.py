@@ -360,6 +360,9 @@ def test_slices_in_like(path: Path) -> None:
 
 # --- hints ---
 
+_GENERATOR = '"g": ef.random.default_generator() (or the generator that you draw from)'
+_DATA = ef.data.Dataset.from_tensors(ef.arange(4))
+
 
 @pytest.mark.parametrize(
     ("saved", "like", "hint"),
@@ -384,11 +387,12 @@ def test_the_nearest_path_is_named(path: Path, saved: object, like: object, hint
         ({"done": True, "note": None}, '"done": False, "note": None'),
         ({"w": ef.zeros((2, 3))}, '"w": ef.zeros((2, 3))'),
         ({"n": ef.Variable(2)}, '"n": ef.Variable(ef.zeros((), dtype=ef.int64))'),
-        ({"g": ef.random.Generator(1)}, '"g": ef.random.Generator()'),
+        ({"g": ef.random.Generator(1)}, _GENERATOR),
         ({"more": {"step": 1, 2: (3.0,)}}, '"more": {"step": 0, 2: (0.0,)}'),
         ({"losses": [1.0, 2.0]}, '"losses": [0.0, 0.0]'),
         ({"losses": [1.0] * 5}, '"losses": ...'),
-        ({"net": ef.nn.Linear(2, 1)}, '"net": an object with that state'),
+        ({"net": ef.nn.Linear(2, 1)}, '"net": the Linear'),
+        ({"data": iter(_DATA)}, '"data": iter(dataset)'),
         ({"inner": {"a": 2.0, "b": 1}}, '"inner": {..., "b": 0}'),
         (dict.fromkeys("pqrst", 1), '"p": 0, "q": 0, "r": 0, and 2 more'),
     ],
@@ -400,6 +404,25 @@ def test_the_entries_that_like_lacks_are_named(path: Path, more: Any, entries: s
     assert caught.value.hint == (
         f"add {entries} to like=, and take it from the result; partial=True leaves it"
     )
+
+
+def test_the_default_generator_that_is_named_goes_on(path: Path) -> None:
+    generator = ef.random.default_generator()
+    ef.random.seed(3)
+    ef.checkpoint.save(path, {"rng": generator})
+    expected = ef.random.normal(2)
+    ef.random.seed(0)
+    assert '"rng": ef.random.default_generator() ' in refusal(path, {})
+    ef.checkpoint.load(path, like={"rng": generator})
+    assert (ef.random.normal(2) == expected).all()
+
+
+def test_the_iterator_that_is_named_goes_on(path: Path) -> None:
+    iterator = iter(_DATA)
+    next(iterator)
+    ef.checkpoint.save(path, {"data": iterator})
+    assert '"data": iter(dataset)' in refusal(path, {})
+    assert next(ef.checkpoint.load(path, like={"data": iter(_DATA)})["data"]) == 1
 
 
 def test_the_entry_that_is_named_gets_the_value(path: Path) -> None:
