@@ -361,9 +361,8 @@ class Dataset:
         >>> [x.tolist() for x in dataset.batch(2, drop_last=True)]
         [[0, 1], [2, 3]]
         """
-        return Dataset(
-            BatchStage(self._stage, count_of("batch", "count", count, 1), bool(drop_last))
-        )
+        size = count_of("batch", "count", count, 1)
+        return Dataset(BatchStage(self._stage, size, bool(drop_last), source=capture(2)))
 
     def padded_batch(self, count: int, *, value: object = 0, drop_last: bool = False) -> Dataset:
         """As `batch`, for tensors of several sizes: each axis has the largest of their sizes.
@@ -381,7 +380,7 @@ class Dataset:
         """
         size = count_of("padded_batch", "count", count, 1)
         padded = Fill(value, "padded_batch")
-        return Dataset(BatchStage(self._stage, size, bool(drop_last), padded))
+        return Dataset(BatchStage(self._stage, size, bool(drop_last), padded, capture(2)))
 
     def bucket_by_length(
         self,

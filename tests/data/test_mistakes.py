@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
@@ -48,6 +49,33 @@ def test_what_has_no_rows_is_refused(tree: Any, error: type[Exception], words: s
     with pytest.raises(error) as caught:
         Dataset.from_tensors(tree)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        lambda made: made.batch(2),
+        lambda made: made.map(ef.stop_gradient, workers=2).batch(2).prefetch(1),
+        lambda made: made.batch(2).batch(2),
+        lambda made: made.padded_batch(2),
+        lambda made: made.bucket_by_length(lambda x: 1, [4], 2),
+    ],
+)
+def test_an_error_in_a_batch_names_the_line_of_the_stage(
+    stage: Callable[[Dataset], Dataset],
+) -> None:
+    dataset = stage(Dataset.from_iterable([np.ones((2,)), np.ones((3, 1))]))
+    with pytest.raises(ShapeError, match="differ in shape") as caught:
+        list(dataset)
+    assert re.search(r"at: .*: lambda made: made\.", str(caught.value))
+
+
+def test_an_error_in_the_source_of_a_batch_keeps_its_line() -> None:
+    broken = numbers(4).map(
+        lambda x: ef.ones(2) @ ef.ones(3)  # <- line
+    )
+    with pytest.raises(ShapeError, match=r"at: .*<- line"):
+        list(broken.batch(2))
 
 
 def test_an_error_in_a_map_names_the_element_and_the_line() -> None:

@@ -24,8 +24,8 @@ from eagerflow.data.base.stage import (
 )
 from eagerflow.data.base.user_calls import UserCall
 from eagerflow.data.workers.open_stage import open_stage
-from eagerflow.errors import TensorValueError
-from eagerflow.extending import QueueState
+from eagerflow.errors import EagerflowError, TensorValueError, relocate
+from eagerflow.extending import QueueState, Source
 
 _ENDLESS_EPOCH: Final = 2**32  # number of passes reserved for an epoch of an endless dataset
 
@@ -39,11 +39,13 @@ class BatchStage(AbstractStep):
         count: the number of elements of a batch.
         drop_last: whether a smaller batch at the end is left out.
         padded: the padding of elements to one shape; None if they have one shape.
+        source: the line that put it into the pipeline.
     """
 
     count: int
     drop_last: bool
     padded: Fill | None = None
+    source: Source | None = None
 
     @property
     def length(self) -> Length:
@@ -69,14 +71,28 @@ class _BatchCursor(AbstractFollower):
 
     def next(self) -> Any:
         stage = self._stage
-        if stage.padded is None:
-            rows, taken = self._source.chunk(stage.count)
-        else:
-            elements = self._source.some(stage.count)
-            rows, taken = stage.padded.pad(elements), len(elements)
+        try:
+            rows, taken = self._rows()
+        except EagerflowError as error:
+            _relocate(error, "batch" if stage.padded is None else stage.padded.method, stage.source)
+            raise
         if taken < stage.count and stage.drop_last:
             raise StopIteration
         return rows
+
+    def _rows(self) -> tuple[Any, int]:
+        """The elements of the next batch, stacked, and their number."""
+        stage = self._stage
+        if stage.padded is None:
+            return self._source.chunk(stage.count)
+        elements = self._source.some(stage.count)
+        return stage.padded.pad(elements), len(elements)
+
+
+def _relocate(error: EagerflowError, method: str, source: Source | None) -> None:
+    """Let an error about the elements of a batch name the line of its stage, not of the loop."""
+    if error.wrong.startswith(f"{method}: "):  # other errors are of the source
+        relocate(error, source, settled=True)
 
 
 @final
@@ -124,7 +140,12 @@ class _BucketCursor(AbstractReplayed):
         self._put = 0  # number of elements that the function was called for
 
     def next(self) -> Any:
-        return self._stage.padded.pad(self.give())
+        elements = self.give()
+        try:
+            return self._stage.padded.pad(elements)
+        except EagerflowError as error:
+            _relocate(error, self._stage.padded.method, self._stage.call.source)
+            raise
 
     def give(self) -> list[Any]:
         while not self._full:
