@@ -72,6 +72,15 @@ def test_records_have_no_dictionary_and_a_kind_each() -> None:
         assert kind.__doc__
 
 
+@pytest.mark.parametrize(("name", "hint"), [("duration", ".seconds"), ("end", ".stop")])
+def test_names_of_other_tools_have_hints(name: str, hint: str) -> None:
+    for kind in events.KINDS:
+        with pytest.raises(
+            AttributeError, match=rf"{kind.__name__} has no '{name}'\n.*event\{hint}"
+        ):
+            getattr(kind(), name)
+
+
 def test_steps_have_numbers_of_their_own() -> None:
     numbers: list[int] = []
 

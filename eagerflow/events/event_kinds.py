@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 from eagerflow.events.step_context import step_of
 from eagerflow.formatting import seconds_text
 from eagerflow.source import Source, cell_name
+from eagerflow.unknown_names import hint_at
 
 if TYPE_CHECKING:
     from eagerflow.events.instruments import Instrument
@@ -98,6 +99,10 @@ class AbstractEvent:
         shown += [f"{name}={value!r}" for name, value in given.items() if value]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+
+hint_at(
+    AbstractEvent, ["begin", "dur", "duration", "elapsed", "end", "finish", "line", "op", "took"]
+)
 
 #: fields that the text of an event leaves out, as it leaves out those without a value
 _NOT_SHOWN: Final = frozenset({"start", "stop", "thread", "caller", "_told"})

@@ -11,6 +11,7 @@ from eagerflow.hints.attribute_names import (
     ACCUMULATORS,
     ALSO_FUNCTIONS,
     ARRAYS,
+    EVENTS,
     EXPLAINED,
     GRAPHS,
     PROFILES,
@@ -63,6 +64,7 @@ _RULES: Final = {"eagerflow.nn": function_hint, "eagerflow.nn.init": initial_hin
 ATTRIBUTES: Final = {
     "AbstractArray": ARRAYS,
     "AbstractDistribution": DRAWS,
+    "AbstractEvent": EVENTS,
     "AbstractOptimiser": OPTIMISERS,
     "AbstractSchedule": SCHEDULES,
     "Accumulator": ACCUMULATORS,

@@ -137,6 +137,16 @@ PROFILES: Final = {
     ),
 }
 
+#: of events
+EVENTS: Final = {
+    **dict.fromkeys(["dur", "duration", "elapsed", "took"], "event.seconds is its duration"),
+    **dict.fromkeys(
+        ["begin", "end", "finish"], "event.start and event.stop are times of time.perf_counter()"
+    ),
+    "line": "event.source.line, where event.source is not None",
+    "op": "event.name is the name of the op",
+}
+
 #: what `explain` does not take
 EXPLAINED: Final = {
     "memory": f"f.explain('costs') has the bytes that each node reads and writes; {MEMORY}",
