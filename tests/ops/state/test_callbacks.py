@@ -282,3 +282,13 @@ def test_printing_goes_to_a_file(mode: Any, capsys: pytest.CaptureFixture[str]) 
     mode(lambda x: ef.print(x, file=sys.stderr))(ef.tensor(1.0))
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "1.\n")
+
+
+def test_missing_types_name_the_form_for_a_function_without_a_result() -> None:
+    with pytest.raises(
+        errors.TensorValueError, match=r"without a result: ef\.py_call\(f, None, x\)"
+    ):
+
+        def f(x: object) -> None: ...
+
+        ef.py_call(f, ef.ones(2))
