@@ -5,9 +5,10 @@ from eagerflow.profiling.node_statistics import NodeRow, NodeStatistics
 from eagerflow.profiling.outside_statistics import OutsideStatistics
 from eagerflow.profiling.profiles import OpStatistics, Profile, profile
 from eagerflow.profiling.queue_statistics import QueueStatistics
+from eagerflow.profiling.rows import Rows
 from eagerflow.profiling.thread_statistics import ThreadStatistics
 
 __all__ = [
     "LineStatistics", "NodeRow", "NodeStatistics", "OpStatistics", "OutsideStatistics", "Profile",
-    "QueueStatistics", "ThreadStatistics", "profile",
+    "QueueStatistics", "Rows", "ThreadStatistics", "profile",
 ]  # fmt: skip

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import final
 
 from eagerflow.events import NodeEvent, OpEvent
+from eagerflow.profiling.rows import AbstractRow, Rows
 from eagerflow.source import Source
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class LineStatistics:
+@dataclass(frozen=True, slots=True, repr=False)
+class LineStatistics(AbstractRow):
     """Statistics of the ops of one line of the user's code.
 
     Attributes:
@@ -35,7 +36,7 @@ class LineStatistics:
 
 def line_statistics(
     events: Iterable[OpEvent | NodeEvent], seconds: float
-) -> list[LineStatistics]:  # fmt: skip
+) -> Rows[LineStatistics]:  # fmt: skip
     """The lines of some ops, by decreasing total time; ops without a line are left out.
 
     Args:
@@ -62,4 +63,4 @@ def line_statistics(
         LineStatistics(*place, texts[place], calls, total, total / seconds if seconds > 0 else 0.0)
         for place, (calls, total) in at_line.items()
     ]
-    return sorted(rows, key=lambda row: row.total, reverse=True)
+    return Rows(sorted(rows, key=lambda row: row.total, reverse=True))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
 from eagerflow import events
 from eagerflow.events import AbstractEvent, NodeEvent
+from eagerflow.formatting import escape, seconds_text
+from eagerflow.profiling.rows import AbstractRow, Rows
 
 _KEPT: Final = 1000  # times of one node, from which the median is taken
 
@@ -21,8 +23,8 @@ def median(times: Iterable[float]) -> float:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class NodeRow:
+@dataclass(frozen=True, slots=True, repr=False)
+class NodeRow(AbstractRow):
     """The statistics of one node.
 
     Attributes:
@@ -105,7 +107,7 @@ class NodeStatistics:
             times.total += event.seconds
             times.last.append(event.seconds)
 
-    def table(self) -> list[NodeRow]:
+    def table(self) -> Rows[NodeRow]:
         """The rows of the nodes, by decreasing total time."""
         with self._lock:
             rows = [
@@ -120,4 +122,31 @@ class NodeStatistics:
                 )
                 for t in self._times.values()
             ]
-        return sorted(rows, key=lambda row: row.total, reverse=True)
+        return Rows(sorted(rows, key=lambda row: row.total, reverse=True))
+
+    def __str__(self) -> str:
+        """The table of the nodes."""
+        rows = self.table()
+        return f"{_summary(rows)}\n{rows}" if rows else _UNUSED
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = self.table()
+        if not rows:
+            return f"<p>{escape(_UNUSED)}</p>"
+        return f"<p>{escape(_summary(rows))}</p>{rows._repr_html_()}"
+
+
+#: the text of statistics of nothing
+_UNUSED: Final = (
+    "no node has run in the block of these statistics yet: `with f.stats() as stats:` around calls "
+    "of f, then print(stats)"
+)
+
+
+def _summary(rows: Sequence[NodeRow]) -> str:
+    nodes = "1 node" if len(rows) == 1 else f"{len(rows)} nodes"
+    runs, total = sum(row.count for row in rows), sum(row.total for row in rows)
+    times = "once" if runs == 1 else f"{runs} times"
+    return f"{nodes} run {times} in {seconds_text(total, precise=True)}"

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Final, TypeAlias, final
 
 from eagerflow.events import AbstractEvent, CallEvent, NodeEvent, OpEvent, RetraceEvent, WaitEvent
+from eagerflow.profiling.rows import AbstractRow, Rows
 from eagerflow.source import Source, cell_name
 
 #: the events that say what a thread does outside of ops
@@ -18,8 +19,8 @@ SCOPES: Final = (RetraceEvent, CallEvent, WaitEvent)
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class OutsideStatistics:
+@dataclass(frozen=True, slots=True, repr=False)
+class OutsideStatistics(AbstractRow):
     """What took time outside of ops: one traced function, one function of a pipeline, one queue.
 
     Attributes:
@@ -111,7 +112,7 @@ def outside_statistics(
     own: tuple[OpTimes, Sequence[Scope]],
     others: Iterable[tuple[OpTimes, Sequence[Scope]]],
     seconds: float,
-) -> list[OutsideStatistics]:
+) -> Rows[OutsideStatistics]:
     """The rows by decreasing total time, those of the thread of the block first, with the rest.
 
     Args:
@@ -132,7 +133,7 @@ def outside_statistics(
     mine = [row for row in rows if row.is_own]
     rest = seconds - own[0].total - sum(row.total for row in mine)
     other = OutsideStatistics("other", "", None, True, 0, rest, _share(rest, seconds), 0)
-    return [*mine, *[other] * (rest > 0.0), *rows[len(mine) :]]
+    return Rows([*mine, *[other] * (rest > 0.0), *rows[len(mine) :]])
 
 
 def _share(total: float, seconds: float) -> float:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 from eagerflow.events import AbstractEvent, LevelEvent, QueueEvent, WaitEvent
+from eagerflow.profiling.rows import AbstractRow, Rows
 
 #: kinds of meetings that hold no elements, and are no locks
 _NO_QUEUES: Final = frozenset({"runner", ""})
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class QueueStatistics:
+@dataclass(frozen=True, slots=True, repr=False)
+class QueueStatistics(AbstractRow):
     """Statistics of one operation of one thread or runner on a queue or the like.
 
     Attributes:
@@ -59,7 +60,7 @@ class Wait(NamedTuple):
 
 def queue_statistics(
     events: Sequence[tuple[AbstractEvent, str]], cut: Iterable[Wait], end: float, seconds: float
-) -> list[QueueStatistics]:
+) -> Rows[QueueStatistics]:
     """The rows of the queues, those with the longest waits first.
 
     Args:
@@ -93,7 +94,7 @@ def queue_statistics(
     longest = dict.fromkeys(kinds, 0.0)
     for row in rows:
         longest[row.name] = max(longest[row.name], row.waited)
-    return sorted(rows, key=lambda row: (-longest[row.name], row.name, -row.waited))
+    return Rows(sorted(rows, key=lambda row: (-longest[row.name], row.name, -row.waited)))
 
 
 def _row(

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import final
 
 from eagerflow.events import AbstractEvent
+from eagerflow.profiling.rows import AbstractRow, Rows
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class ThreadStatistics:
+@dataclass(frozen=True, slots=True, repr=False)
+class ThreadStatistics(AbstractRow):
     """Statistics of the ops of one thread, or of one runner.
 
     The ops of a step belong to the thread that called it, whichever thread of the pool ran them.
@@ -57,7 +58,7 @@ class ThreadNames:
 
 def thread_statistics(
     events: Iterable[tuple[AbstractEvent, str]], seconds: float
-) -> list[ThreadStatistics]:
+) -> Rows[ThreadStatistics]:
     """The rows of the threads, by decreasing total time of their ops.
 
     Args:
@@ -72,4 +73,4 @@ def thread_statistics(
         ThreadStatistics(name, calls, total, total / seconds if seconds > 0 else 0.0)
         for name, (calls, total) in sums.items()
     ]
-    return sorted(rows, key=lambda row: row.total, reverse=True)
+    return Rows(sorted(rows, key=lambda row: row.total, reverse=True))
