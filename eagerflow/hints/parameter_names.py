@@ -13,6 +13,7 @@ _COMMON: Final = "leave it out: how elements lie in memory does not matter"
 
 #: names of parameters here -> names elsewhere
 _COUNTERPARTS: Final = {
+    "lengths": "mask sequence_length sequence_lengths seq_lengths seq_lens",
     "axis axes": "dim dims axes axis reduction_indices",
     "keepdims": "keepdim keep_dims",
     "shape": "size dims sizes output_shape newshape target_shape",
@@ -77,6 +78,12 @@ def _by_other_name() -> dict[str, tuple[str, ...]]:
 
 #: name elsewhere -> names that the parameter may have here
 NAMES: Final = _by_other_name()
+
+#: by name here and name elsewhere, hints where the values differ as well
+CONVERTED: Final = {
+    ("lengths", "mask"): "lengths=mask.sum(axis=1) for a mask [batch, time], true at the first "
+    "steps of each sequence",
+}
 
 #: hints for parameters without a counterpart
 NOT_HERE: Final = by_name(

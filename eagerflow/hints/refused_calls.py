@@ -16,6 +16,7 @@ from eagerflow.hints.parameter_names import (
     CALLED,
     CALLED_MODULES,
     CALLED_OF_MODULES,
+    CONVERTED,
     COUNTS,
     EXAMPLES,
     NAMES,
@@ -46,6 +47,8 @@ _NO_NUMBER: Final = re.compile(
     r"\.__format__$| real number, not |^unsupported operand type|__round__ method$"
     r"| not supported between instances "
 )
+#: the name of a layer in the form of its call
+_LAYER: Final = "layer"
 _NOT_CALLABLE: Final = re.compile(r"object is not callable$")
 #: packages with public functions
 _OURS: Final = ("eagerflow", "eagerflow_kernels")
@@ -92,7 +95,7 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
     """The remedy for a keyword that a function or a class does not take.
 
     Args:
-        function: a function, a method, or a class.
+        function: a function, a method, a class, or a module, which is called.
         keyword: the keyword; empty if the error is about the number of arguments.
         name: the name of the function in the text.
 
@@ -101,6 +104,10 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
     >>> ef.hints.refused_calls.of_argument(ef.stack, "arrays", "stack")
     'arrays is given by position: stack(arrays, /, axis=0)'
     """
+    if isinstance(function, ef.nn.Module):
+        function = function.forward
+    if name.endswith(".forward"):
+        name = _LAYER
     parameters = _parameters(function)
     if parameters is None:
         return None
@@ -110,9 +117,13 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
     if not keyword:
         return _of_count(form, name, parameters)
     known = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
-    counterpart = next((p for p in NAMES.get(keyword, ()) if p in known), None)
+    counterpart = _first_of(NAMES.get(keyword, ()), known)
     if counterpart is not None:
-        return f"use {counterpart}= instead of {keyword}=: {form}"
+        how = CONVERTED.get((counterpart, keyword), form)
+        return f"use {counterpart}= instead of {keyword}=: {how}"
+    of_layer = _of_layer(function, keyword)
+    if of_layer is not None:
+        return of_layer
     if keyword in NOT_HERE:
         return NOT_HERE[keyword]
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
@@ -151,6 +162,18 @@ def of_call(
     if positional is None or positional <= room or inspect.Parameter.VAR_POSITIONAL in kinds:
         return None
     return of_argument(function, "", name)
+
+
+def _of_layer(kind: Any, keyword: str) -> str | None:
+    """The remedy for an argument of a layer's call that was given to its class."""
+    if not (inspect.isclass(kind) and issubclass(kind, ef.nn.Module)):
+        return None
+    parameters = _parameters(kind.forward) or []
+    name = _first_of((keyword, *NAMES.get(keyword, ())), [p.name for p in parameters])
+    if name is None:
+        return None
+    how = CONVERTED.get((name, keyword), f"{_LAYER}({_text(parameters)})")
+    return f"{name}= is given where the layer is called: {how}"
 
 
 def _names_schedule(word: str) -> bool:

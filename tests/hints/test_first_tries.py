@@ -35,6 +35,7 @@ def _sum(x: Any, y: Any) -> Any:
 
 
 X = ef.ones((2, 3))
+RECURRENT = ef.nn.GRU(3, 4)
 OP = get_op("exp")
 
 
@@ -161,6 +162,13 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ef.min(X, 1, True), "keepdims= is given by name"),  # type: ignore[call-arg] - is refused
     (lambda: OP(X), r"bind\(OP, x, axis=0\) applies an op"),  # type: ignore[operator] - is refused
     (lambda: ef.triu(X, diagonal=1), "use k= instead of diagonal="),  # type: ignore[call-arg] - is refused
+    (
+        lambda: ef.nn.LSTM(3, 4)(X, mask=X),
+        r"use lengths= .*: lengths=mask.sum\(axis=1\) for a mask",
+    ),  # type: ignore[call-arg] - is refused
+    (lambda: RECURRENT(X, seq_lens=[2]), r"use lengths= .*: layer\(x, hx=None, \*, lengths="),  # type: ignore[call-arg] - is refused
+    (lambda: ef.nn.LSTM(3, 4, mask=X), "lengths= is given where the layer is called: lengths=mask"),  # type: ignore[call-arg] - is refused
+    (lambda: ef.nn.RNN(3, 4, lengths=[2]), r"where the layer is called: layer\(x, hx=None"),  # type: ignore[call-arg] - is refused
     (lambda: ef.nn.TransformerEncoderLayer(4, 2)(X, src_mask=X), "mask= stands for src_mask="),  # type: ignore[call-arg] - is refused
 ]
 
@@ -171,6 +179,13 @@ def test_arguments(call: Callable[[], Any], hint: str) -> None:
         call()
     add_remedy(caught.value)
     assert re.search(hint, "\n".join(caught.value.__notes__))
+
+
+def test_lengths_from_a_mask() -> None:
+    layer, x = ef.nn.LSTM(3, 4, batch_first=True), ef.ones((2, 5, 3))
+    mask = ef.tensor([[True] * 5, [True, True, False, False, False]])
+    out, _ = layer(x, lengths=mask.sum(axis=1))
+    assert (out != 0).any(-1).tolist() == mask.tolist()
 
 
 def test_a_dtype_is_no_device() -> None:

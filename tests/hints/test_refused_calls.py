@@ -229,6 +229,7 @@ def test_what_is_named_is_there() -> None:
         for path in re.findall(r"\bef\.([a-zA-Z_.]+[a-zA-Z_])", text):
             reduce(getattr, path.split("."), ef)
     functions = [*map(lookup, public()), ef.Tensor.flatten, *vars(ef.data.Dataset).values()]
+    functions += [f.forward for f in functions if hasattr(f, "forward")]
     taken = {p for f in functions if callable(f) for p in inspect.signature(f).parameters}
     assert {p for ours in NAMES.values() for p in ours} <= taken
     assert refused_calls.of_argument(ef.sum, "dim", "sum") == (
