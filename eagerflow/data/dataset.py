@@ -465,7 +465,7 @@ class Dataset:
         Args:
             state: a position: `DatasetIterator.state` of an iterator of this dataset, or of a
                 dataset that was built in the same way, maybe in another process. The next iteration
-                is the epoch after it.
+                is the epoch after it; of a position at the start of an epoch, once it is read.
 
         Raises:
             TensorValueError: ``state`` is not the position of such an iterator.
@@ -479,14 +479,10 @@ class Dataset:
         >>> [x.tolist() for x in rest] == [x.tolist() for x in again]
         True
         """
+        made = DatasetIterator(self)
         if state is not None:
-            made = DatasetIterator(self, 0)
             made.state = state
-            return made
-        with self._lock:
-            epoch = self._epoch
-            self._epoch += 1
-        return DatasetIterator(self, epoch)
+        return made
 
     def __len__(self) -> int:
         length = self._stage.length

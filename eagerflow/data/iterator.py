@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # datasets make iterators
 class DatasetIterator:
     """One epoch of a `Dataset`, with a position.
 
+    Which epoch that is, is decided when the first element is asked for: an iterator that is never
+    read takes none. Until then it is the next epoch of the dataset.
+
     After an error, iteration goes on behind the element, or the batch, that failed. Threads and
     processes of the pipeline end with the epoch, with `close`, and when the iterator is garbage;
     Ctrl-C ends them, too, and further reading starts them again. Several threads may read one
@@ -32,14 +35,16 @@ class DatasetIterator:
     """
 
     __slots__ = (
-        "__weakref__", "_cursor", "_dataset", "_ended", "_epoch", "_lock", "_over", "_position",
-        "_reads",
+        "__weakref__", "_begun", "_cursor", "_dataset", "_ended", "_epoch", "_lock", "_opened",
+        "_over", "_position", "_reads",
     )  # fmt: skip
 
-    def __init__(self, dataset: Dataset, epoch: int) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._epoch = epoch
-        self._cursor: AbstractCursor | None = open_stage(dataset._stage, epoch)
+        self._epoch: int | None = None  # not decided
+        self._begun = False  # whether the dataset counts the epoch
+        self._opened = dataset._epoch  # the epoch of the cursor
+        self._cursor: AbstractCursor | None = open_stage(dataset._stage, self._opened)
         self._position: dict[str, Any] = {}  # where there is no cursor
         self._ended = False
         # taken by readers; not by a thread that closes, which ends the reading. Reentrant, as a
@@ -66,6 +71,8 @@ class DatasetIterator:
             with self._lock:
                 if self._ended:
                     raise SystemExit if self._over else StopIteration
+                if not self._begun:
+                    self._begin()
                 cursor = self._cursor or self._reopen()
                 before = cursor.state
                 self._reads = number = self._reads + 1
@@ -81,6 +88,22 @@ class DatasetIterator:
             self._take_back(number, before)
             hide_frames(error)
             raise
+
+    def _begin(self) -> None:
+        """Decide on the epoch, and count it."""
+        dataset = self._dataset
+        with dataset._lock:
+            if self._epoch is None:
+                self._epoch = dataset._epoch
+            dataset._epoch = max(dataset._epoch, self._epoch + 1)
+        self._begun = True
+        if self._opened != self._epoch:  # others have begun since the cursor was opened
+            self._leave()
+
+    @property
+    def _number(self) -> int:
+        """The number of the epoch, as far as it is decided."""
+        return self._dataset._epoch if self._epoch is None else self._epoch
 
     def _take_back(self, number: int, before: dict[str, Any]) -> None:
         """Restore the position before a read whose element was not handed out.
@@ -109,7 +132,8 @@ class DatasetIterator:
         hide_frames(error)
 
     def _reopen(self) -> AbstractCursor:
-        cursor = open_stage(self._dataset._stage, self._epoch)
+        self._opened = self._number
+        cursor = open_stage(self._dataset._stage, self._opened)
         cursor.restore(self._position)
         self._cursor = cursor
         return cursor
@@ -169,7 +193,7 @@ class DatasetIterator:
                 cursor = self._cursor
                 position = self._position if cursor is None else cursor.state
         return {
-            "epoch": self._epoch,
+            "epoch": self._number,
             "seeds": [seed.value for seed in seeds(self._dataset._stage)],
             "position": position,
         }
@@ -186,6 +210,7 @@ class DatasetIterator:
             for seed, number in own:
                 seed.adopt(number)
             cursor = open_stage(stage, state["epoch"])
+            begun = cursor.state != state["position"]
             cursor.restore(state["position"])
         except BaseException:
             for (seed, _), number in zip(own, before, strict=True):
@@ -193,9 +218,10 @@ class DatasetIterator:
             raise
         self._leave()  # a waiting reader is cancelled, and releases the lock
         with self._lock:
-            self._cursor, self._epoch, self._ended = cursor, state["epoch"], False
+            self._cursor, self._opened, self._ended = cursor, state["epoch"], False
+            self._epoch, self._begun = state["epoch"], begun
         with self._dataset._lock:
-            self._dataset._epoch = state["epoch"] + 1
+            self._dataset._epoch = state["epoch"] + begun
 
     def __repr__(self) -> str:
         levels = [f"{level.name}: {level}" for level in (q.level() for q in self._queues())]
@@ -205,7 +231,7 @@ class DatasetIterator:
         return to_html(self._heading(), [queue.level() for queue in self._queues()])
 
     def _heading(self) -> str:
-        return f"iterator of {self._dataset}, epoch {self._epoch}"
+        return f"iterator of {self._dataset}, epoch {self._number}"
 
     def _queues(self) -> list[QueueState]:
         return [] if self._cursor is None else self._cursor.queues

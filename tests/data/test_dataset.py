@@ -247,6 +247,46 @@ def test_the_epochs_after_a_restored_one_are_the_next() -> None:
     assert values(resumed) == epochs[3]
 
 
+def test_an_iterator_that_is_never_read_takes_no_epoch() -> None:
+    def make() -> Dataset:
+        return numbers(10).shuffle(seed=0).batch(4).prefetch(2)
+
+    plain = make()
+    epochs = [values(plain) for _ in range(4)]
+    dataset = make()
+    early, closed = iter(dataset), iter(dataset)
+    closed.close()
+    assert values(closed) == []
+    assert values(dataset) == epochs[0]
+    assert early.state["epoch"] == 1
+    assert "epoch 1" in repr(early)
+    late = iter(dataset)
+    assert values(late) == epochs[1]  # who reads first has the next epoch
+    assert early.state["epoch"] == 2
+    assert values(early) == epochs[2]
+    assert values(dataset) == epochs[3]
+
+
+def test_a_position_before_the_first_element_takes_an_epoch_once_it_is_read() -> None:
+    def make() -> Dataset:
+        return numbers(10).shuffle(seed=0).batch(4)
+
+    plain = make()
+    epochs = [values(plain) for _ in range(4)]
+    dataset = make()
+    assert values(dataset) == epochs[0]
+    state = json.loads(json.dumps(iter(dataset).state))
+    assert state["epoch"] == 1
+    unread = make()
+    unread.iterator(state)
+    assert values(unread) == epochs[1]
+    resumed = make()
+    one, other = resumed.iterator(state), resumed.iterator(state)
+    assert values(one) == values(other) == epochs[1]  # the position says which
+    assert values(resumed) == epochs[2]
+    assert values(resumed) == epochs[3]
+
+
 def test_a_seed_that_was_drawn_is_part_of_the_position() -> None:
     dataset = numbers(30).shuffle()
     iterator = iter(dataset)
