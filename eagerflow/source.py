@@ -404,12 +404,21 @@ def hide_frames(error: BaseException) -> None:
 
 
 def _users_frames(error: BaseException) -> TracebackType | None:
-    """The traceback of an error without the frames of eagerflow."""
+    """The traceback of an error without the frames of eagerflow, each line of a function once."""
     chain: TracebackType | None = None
     for trace in reversed([*_walk(error.__traceback__)]):
-        if not is_framework_frame(trace.tb_frame):
+        if not is_framework_frame(trace.tb_frame) and not _is_around(trace, chain):
             chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
     return chain
+
+
+def _is_around(trace: TracebackType, inner: TracebackType | None) -> bool:
+    """Whether a frame is at its callee's line, a comprehension of the same converted function."""
+    if inner is None or trace.tb_lineno != inner.tb_lineno:
+        return False
+    code, other = trace.tb_frame.f_code, inner.tb_frame.f_code
+    alike = (code.co_filename, code.co_qualname) == (other.co_filename, other.co_qualname)
+    return alike and code is not other
 
 
 def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:

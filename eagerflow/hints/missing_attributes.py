@@ -7,18 +7,14 @@ Names of other frameworks that have a hint of their own are attributes that rais
 from __future__ import annotations
 
 import inspect
-import re
 from types import FunctionType
-from typing import Any, Final
+from typing import Any
 
 import eagerflow as ef
-from eagerflow.extending import Source, nearest
+from eagerflow.extending import nearest
 from eagerflow.hints import find
 from eagerflow.hints.parameter_names import VALUES
 from eagerflow.hints.refused_calls import form_of
-
-#: an iteration over the variables of a module
-_PATHS: Final = re.compile(r"\bin [\w.]+\.(trainable|parameters)(?![\w.])")
 
 
 def remedy(error: AttributeError) -> str | None:
@@ -34,8 +30,6 @@ def remedy(error: AttributeError) -> str | None:
     the nearest is cumsum(axis=None, dtype=None, *, out=None)
     """
     owner, name = error.obj, error.name
-    if type(owner) is str and _is_of_paths(error):
-        return "net.trainable and net.parameters are dicts by path: iterate over their .values()"
     if inspect.isfunction(owner) and name is not None and _is_ours(owner):
         return _of_result(owner, name)
     kind = owner if inspect.isclass(owner) else type(owner)
@@ -49,16 +43,6 @@ def remedy(error: AttributeError) -> str | None:
             return VALUES
         return find("eagerflow", name) or _nearest(owner, name)
     return _nearest(owner, name)
-
-
-def _is_of_paths(error: AttributeError) -> bool:
-    """Whether the line of an error iterates over a dict of variables, whose keys are paths."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if last is None:
-        return False
-    return _PATHS.search(Source(last.tb_frame.f_code, last.tb_lasti).text) is not None
 
 
 def _of_result(function: FunctionType, name: str) -> str | None:

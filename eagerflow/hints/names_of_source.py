@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -28,6 +28,8 @@ _SUGGESTION: Final = re.compile(r"^did you mean '([\w.]+)'\?$|^ef\.([\w.]+)\(")
 _PARAMETERS: Final = ("weight", "bias")
 #: methods that return their module elsewhere
 _FLUENT: Final = ("cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "to", "train")
+#: functions that return an object like their argument
+_COPIES: Final = ("copy.copy", "copy.deepcopy", "deepcopy")
 
 
 @final
@@ -98,6 +100,7 @@ class Names:
         self._classes: dict[str, ast.ClassDef] = {}
         self._functions: dict[str, ast.FunctionDef] = {}
         self._assigned: dict[str, list[ast.expr]] = {}  # to each name and self.name
+        self._unpacked: dict[str, list[tuple[int, ast.Call]]] = {}
         self._annotated: dict[str, list[ast.expr]] = {}
         self._passed: dict[str, list[ast.expr]] = {}  # to each name that is a parameter
         self._under_way: set[str] = set()
@@ -125,6 +128,10 @@ class Names:
                 for target in node.targets:
                     for name, value in _pairs(target, node.value):
                         self._assigned.setdefault(name, []).append(value)
+                    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Call):
+                        for i, part in enumerate(target.elts):
+                            places = self._unpacked.setdefault(ast.unparse(part), [])
+                            places.append((i, node.value))
             case ast.Attribute(ctx=ast.Store()):
                 self.defined.add(node.attr)
             case ast.arg(annotation=ast.expr() as annotation):
@@ -152,6 +159,22 @@ class Names:
         passed += [(k.arg, k.value) for k in call.keywords if k.arg is not None]
         for name, value in passed:
             self._passed.setdefault(name, []).append(value)
+
+    def assigned(self, target: str) -> Sequence[ast.expr]:
+        """The expressions that are assigned to a name or an attribute.
+
+        Args:
+            target: its text: ``"opt"``, ``"self.opt"``.
+        """
+        return self._assigned.get(target, ())
+
+    def unpacked(self, target: str) -> Sequence[tuple[int, ast.Call]]:
+        """The calls with a part of their results in a name, each with the position of the part.
+
+        Args:
+            target: the name.
+        """
+        return self._unpacked.get(target, ())
 
     def value(self, node: ast.expr) -> Any:
         """The module, class or function that is the value of an expression, or an `Instance`.
@@ -225,6 +248,8 @@ class Names:
             return Instance(called)
         if inspect.isfunction(called) and is_ours(called):
             return _result(called)
+        if ast.unparse(call.func) in _COPIES and call.args:
+            return self.value(call.args[0])
         if isinstance(call.func, ast.Attribute) and call.func.attr in _FLUENT:
             owner = self.value(call.func.value)
             return owner if isinstance(owner, Instance) else UNKNOWN

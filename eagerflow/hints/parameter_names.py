@@ -212,9 +212,9 @@ CALLED: Final = {
 }
 #: attributes of modules that are methods elsewhere, with hints
 CALLED_OF_MODULES: Final = {
-    "parameters": "optimisers take net.trainable; net.parameters is a dict of all, without a call: "
-    "list(net.parameters.values()) is the variables alone",
+    "parameters": "optimisers take net.trainable; net.parameters is a dict of these and the "
+    "frozen ones, without buffers, and without a call: list(net.parameters.values()) is a list",
     "buffers": "net.buffers is a dict, without a call",
     "state": "net.state is a dict, without a call",
-    "trainable": "net.trainable is a list, without a call",
+    "trainable": "net.trainable is a dict, without a call",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eagerflow.hints import (
     foreign_operands,
+    iterated_dicts,
     missing_attributes,
     missing_imports,
     refused_calls,
@@ -27,6 +28,6 @@ def remedy(error: TypeError | AttributeError | ImportError) -> str | None:
     if isinstance(error, ImportError):
         return missing_imports.remedy(error)
     if isinstance(error, AttributeError):
-        return missing_attributes.remedy(error)
-    finders = (refused_calls, foreign_operands, uncalled_methods)
+        return iterated_dicts.remedy(error) or missing_attributes.remedy(error)
+    finders = (iterated_dicts, refused_calls, foreign_operands, uncalled_methods)
     return next(filter(None, (finder.remedy(error) for finder in finders)), None)

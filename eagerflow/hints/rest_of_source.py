@@ -17,7 +17,7 @@ from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.extending import hint_about
-from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
+from eagerflow.hints import ATTRIBUTES, MODULE_NAMES, iterated_dicts
 from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS
 from eagerflow.hints.data import DATASETS
 from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES
@@ -153,8 +153,15 @@ def _places(rows: dict[str, list[tuple[int, str]]]) -> list[tuple[str, str]]:
 
 
 def _short(node: ast.AST) -> str:
-    """The code of a node; of a long expression only its last name."""
-    text = ast.unparse(getattr(node, "func", node)).partition("\n")[0]
+    """The code of a node, or its main part; of a long expression only its last name."""
+    match node:
+        case ast.For(iter=part) | ast.Call(func=part):
+            shown: ast.AST = part
+        case ast.ListComp(generators=[first, *_]) | ast.GeneratorExp(generators=[first, *_]):
+            shown = first.iter
+        case _:
+            shown = node
+    text = ast.unparse(shown).partition("\n")[0]
     return text if len(text) <= _LENGTH else f"….{text.rpartition('.')[2]}"
 
 
@@ -183,7 +190,7 @@ class _Reader:
                 return "'gpu:0'"
             case ast.Assign(targets=[ast.Tuple(elts=[_, _])], value=ast.Call() as call):
                 return self._of_pair(call)
-        return None
+        return iterated_dicts.of_names(node, self._names) if self._anywhere else None
 
     def _of_import(self, node: ast.ImportFrom) -> str | None:
         """The hint for the first name of an import that does not exist."""

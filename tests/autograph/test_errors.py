@@ -237,6 +237,19 @@ def test_only_the_users_frames_are_shown(function) -> None:
     _check_is_the_users(caught.value)
 
 
+def test_a_line_whose_code_is_several_functions_is_shown_once() -> None:
+    names = {"weight": 1, "bias": 2}
+
+    @ef.trace
+    def step(x):
+        return [x * (0.5 * name) for name in names]
+
+    with pytest.raises(TypeError) as caught:
+        step(x)
+    shown = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert shown == ["test_a_line_whose_code_is_several_functions_is_shown_once", "step"]
+
+
 def test_what_the_user_handles_is_the_context() -> None:
     def f(x):
         try:
