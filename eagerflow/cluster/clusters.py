@@ -16,7 +16,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Literal, Self, final
 
-from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.client.connections import Connections
 from eagerflow.cluster.processes.dask_provisioner import DaskProvisioner
 from eagerflow.cluster.processes.existing_tasks import ExistingTasks
 from eagerflow.cluster.processes.greeting import versions
@@ -130,7 +130,7 @@ class Cluster:
             self._watched = WatchedTasks(self._connections, self._members)
             task_sources.add(self._watched)
             self._join(names)
-            self._connections.warn()
+            self._connections.notices.warn()
         except BaseException:
             self.close()
             raise
@@ -182,7 +182,7 @@ class Cluster:
                 raise ResourceError(f"there is a task {task} already", hint="restart it instead")
             self._open()
             self._start(task)
-        self._open().warn()
+        self._open().notices.warn()
 
     def remove(self, task: str) -> None:
         """End a task; its values and variables are lost, and its devices are removed.
@@ -208,7 +208,7 @@ class Cluster:
         """
         self._check_owned()
         self._restart(self._member(task))
-        self._open().warn()
+        self._open().notices.warn()
 
     def _restart(self, member: TaskDevices) -> None:
         task = member.task.task
@@ -265,7 +265,7 @@ class Cluster:
             again = f'cluster.restart("{task}") starts it again'
             comes = "it is started again" if self._provisioner.restarts else again
             held = known.task.held
-            self._open().say(task, f"is lost, with all that it held; {comes}")
+            self._open().notices.say(task, f"is lost, with all that it held; {comes}")
             known.task.lose(ErrorHead("TaskLost", f"{task} is lost", held, hint=comes, task=task))
             if self._provisioner.restarts:
                 name = f"eagerflow-restart-{task}"
@@ -318,7 +318,7 @@ class Cluster:
             task_sources.remove(self._watched)
         if self._connections is not None:
             self._connections.close()
-            self._connections.show_lines()
+            self._connections.notices.show_lines()
             self._connections = None
         self._provisioner.close()
 

@@ -16,7 +16,7 @@ from time import sleep
 from typing import Final
 
 import eagerflow as ef
-from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.client.connections import Connections
 from tests.bench.harness import arguments
 from tests.bench.null_steps import scalar_steps
 from tests.bench.profiles import counted, profiled_processes, signal_all

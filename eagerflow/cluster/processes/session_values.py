@@ -10,19 +10,17 @@ from typing import Any, Final, final
 
 from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.protocol import codec
-from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, ShapeHead
-from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.messages import (
+from eagerflow.cluster.protocol.eager_actions import (
     DefineOp,
     DropResource,
-    Eager,
-    Fetch,
     FreeHandles,
     IssueOp,
     PutValue,
-    RunStep,
 )
+from eagerflow.cluster.protocol.failures import write_error
+from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, ShapeHead
+from eagerflow.cluster.protocol.message_limits import Limits
+from eagerflow.cluster.protocol.messages import Eager, Fetch, RunStep
 from eagerflow.cluster.protocol.partitions import Find, read_op
 from eagerflow.cluster.protocol.values import Frame, decode_value, encode_value
 from eagerflow.core.execute import execute

@@ -12,9 +12,10 @@ from itertools import chain
 from typing import Any
 
 from eagerflow.cluster.protocol.codec import all_taken
+from eagerflow.cluster.protocol.eager_actions import DefineOp
 from eagerflow.cluster.protocol.message_heads import ArrayHead
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import DefineOp, Register
+from eagerflow.cluster.protocol.messages import Register
 from eagerflow.cluster.protocol.op_permissions import check_op
 from eagerflow.cluster.protocol.values import Frame, decode_array, encode_value
 from eagerflow.core.op import Op, find_op

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
-from eagerflow.cluster.processes.pending_answers import Pending
+from eagerflow.cluster.processes.client.pending_answers import Pending
 from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Feeds, HandleHead, Handles
 from eagerflow.cluster.protocol.messages import Release

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, final
 
 from eagerflow import events
-from eagerflow.cluster.processes.client import Connections
-from eagerflow.cluster.processes.pending_answers import Pending
+from eagerflow.cluster.processes.client.connections import Connections
+from eagerflow.cluster.processes.client.pending_answers import Pending
 from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Handles
 from eagerflow.cluster.protocol.timeouts import ABORT_SECONDS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Final, final
 
-from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.client.connections import Connections
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Handles
 from eagerflow.cluster.protocol.messages import Release
 from eagerflow.cluster.protocol.op_permissions import may_be_sent

@@ -11,21 +11,19 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.client.connections import Connections
 from eagerflow.cluster.processes.shared_memory.slabs import BORROWED, WrittenSlab
+from eagerflow.cluster.protocol.eager_actions import (
+    Action,
+    DropResource,
+    FreeHandles,
+    IssueOp,
+    PutValue,
+)
 from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.long_frames import PIECE, SentFrame
 from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Heads
-from eagerflow.cluster.protocol.messages import (
-    Action,
-    DropResource,
-    Fetch,
-    FreeHandles,
-    IssueOp,
-    MakeResource,
-    MakeVariable,
-    PutValue,
-)
+from eagerflow.cluster.protocol.messages import Fetch, MakeResource, MakeVariable
 from eagerflow.cluster.protocol.partitions import write_op
 from eagerflow.cluster.protocol.recipes import write_recipe
 from eagerflow.cluster.protocol.values import Frame, encode_value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Final, final
 
-from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.client.connections import Connections
 from eagerflow.cluster.protocol.message_heads import STEPS, ErrorHead, Heads
 from eagerflow.cluster.protocol.messages import Look
 from eagerflow.cluster.protocol.values import Frame, decode_values

@@ -23,17 +23,15 @@ from eagerflow.cluster.processes.shared_memory.incoming_slabs import NAME
 from eagerflow.cluster.processes.shared_memory.memory_files import ADD_SEALS
 from eagerflow.cluster.processes.shared_memory.slabs import beside
 from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.eager_actions import DefineOp, IssueOp, PutValue
 from eagerflow.cluster.protocol.message_heads import ArrayHead, step_number
 from eagerflow.cluster.protocol.messages import (
     AnyMessage,
-    DefineOp,
     Eager,
     Fetch,
     Hello,
-    IssueOp,
     PiecedHead,
     PieceHead,
-    PutValue,
     Register,
     Request,
     RunStep,

@@ -9,8 +9,9 @@ import pytest
 
 from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
 from eagerflow.cluster.processes.session_values import SessionWork, Told
+from eagerflow.cluster.protocol.eager_actions import DefineOp, IssueOp, PutValue
 from eagerflow.cluster.protocol.message_limits import LIMITS
-from eagerflow.cluster.protocol.messages import DefineOp, Eager, IssueOp, PutValue, Register
+from eagerflow.cluster.protocol.messages import Eager, Register
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.cluster.protocol.values import encode_value
 from eagerflow.errors import DeviceError, GraphError

@@ -16,7 +16,7 @@ import pytest
 import zmq
 
 import eagerflow as ef
-from eagerflow.cluster.processes import client
+from eagerflow.cluster.processes.client import connections
 from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import (
     KeyFolder,
@@ -333,7 +333,7 @@ def test_connecting_by_a_file(
     server: TaskServer, keys: KeyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = partial(ClientMachine, lost_after=0.5)
-    monkeypatch.setattr(client, "ClientMachine", machine)
+    monkeypatch.setattr(connections, "ClientMachine", machine)
     keys._known.tasks["auth:0"] = server.doors.client, server.doors.task, server.doors.key
     del keys._known.tasks["auth:1"]
     path = keys.add_client("carol")
@@ -355,7 +355,7 @@ def test_what_cuts_each_handshake_is_told_as_lost(
     why: str, server: TaskServer, keys: KeyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client cannot distinguish a process with another key from one that is being started."""
-    monkeypatch.setattr(client, "ClientMachine", partial(ClientMachine, lost_after=0.5))
+    monkeypatch.setattr(connections, "ClientMachine", partial(ClientMachine, lost_after=0.5))
     links = Links(["auth:0"])
     key = new_pair().public if why == "another key" else server.doors.key
     where = server.doors.client

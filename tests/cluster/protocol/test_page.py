@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from eagerflow.cluster.protocol import message_heads, messages
+from eagerflow.cluster.protocol import eager_actions, message_heads, messages
 from eagerflow.cluster.protocol.message_limits import LIMITS
 from tests.source_tree import ROOT
 
@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "protocol.md").read_text()
 
 def records() -> dict[str, set[tuple[str, ...]]]:
     fields_by_tag: dict[str, set[tuple[str, ...]]] = {}
-    for value in (vars(message_heads) | vars(messages)).values():
+    for value in (vars(message_heads) | vars(eager_actions) | vars(messages)).values():
         tag = getattr(getattr(value, "__struct_config__", None), "tag", None)
         if tag is not None:
             fields_by_tag.setdefault(tag, set()).add(value.__struct_fields__)

@@ -8,6 +8,7 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.eager_actions import DropResource, FreeHandles, IssueOp, PutValue
 from eagerflow.cluster.protocol.failures import write_error
 from eagerflow.cluster.protocol.message_heads import ArrayHead, HandleHead, TypeHead, step_number
 from eagerflow.cluster.protocol.messages import (
@@ -15,20 +16,16 @@ from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
     Done,
-    DropResource,
     Eager,
     Failed,
     Fetch,
-    FreeHandles,
     Goodbye,
     Hello,
-    IssueOp,
     Look,
     MakeResource,
     MakeVariable,
     Peers,
     Printed,
-    PutValue,
     Release,
     Renew,
     RunStep,

@@ -16,7 +16,7 @@ from eagerflow.errors import TaskLost
 def test_refused_messages(cluster: ef.cluster.Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     connections = cluster._connections
     assert connections is not None
-    connections.show_lines()
+    connections.notices.show_lines()
     capsys.readouterr()
     replayed = framed(connections.slabs, "ps:0", Renew(1), [])
     connections._sockets.send("ps:0", replayed)

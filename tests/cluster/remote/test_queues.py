@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import eagerflow as ef
-from eagerflow.cluster.processes.pending_answers import Pending
+from eagerflow.cluster.processes.client.pending_answers import Pending
 from eagerflow.errors import (
     ClusterWarning,
     DeadlineError,

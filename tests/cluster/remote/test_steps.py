@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.client.connections import Connections
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.messages import Register, RunStep
 from eagerflow.errors import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eagerflow.cluster.protocol.messages import DefineOp, PutValue
+from eagerflow.cluster.protocol.eager_actions import DefineOp, PutValue
 from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.hardware import as_device
 

@@ -28,7 +28,7 @@ _Piece = np.ndarray[Any, np.dtype[np.uint8]]
 class SendingAhead:
     """Copies of pieces on their way, in memory that is used again while an array is sent.
 
-    >>> from eagerflow.cluster.processes.sending_ahead import SendingAhead
+    >>> from eagerflow.cluster.processes.client.sending_ahead import SendingAhead
     >>> ahead = SendingAhead()
     >>> [(start, len(piece)) for start, piece in ahead.copies(bytes(1_500_000), lambda: False)]
     [(0, 1048576), (1048576, 451424)]

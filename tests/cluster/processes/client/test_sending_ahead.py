@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eagerflow.cluster.processes import sending_ahead
-from eagerflow.cluster.processes.sending_ahead import SendingAhead
+from eagerflow.cluster.processes.client import sending_ahead
+from eagerflow.cluster.processes.client.sending_ahead import SendingAhead
 from eagerflow.cluster.protocol.long_frames import PIECE
 from tests.ctrl_c import ctrl_c_raises, interrupted, places
 

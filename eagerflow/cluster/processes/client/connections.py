@@ -6,7 +6,6 @@ through a station, which the same thread serves.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -17,24 +16,31 @@ from typing import Any, Final, final
 
 from msgspec.structs import replace
 
+from eagerflow.cluster.processes.client.eager_batches import EagerBatches
+from eagerflow.cluster.processes.client.pending_answers import (
+    Answered,
+    Introduction,
+    Pending,
+    Stop,
+    Unasked,
+)
+from eagerflow.cluster.processes.client.sending_ahead import SendingAhead
+from eagerflow.cluster.processes.client.task_notices import TaskNotices
 from eagerflow.cluster.processes.greeting import ABSENT, who_is
 from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.listening import Doors
-from eagerflow.cluster.processes.pending_answers import Answered, Pending, Unasked
 from eagerflow.cluster.processes.request_handling import failure_of
-from eagerflow.cluster.processes.sending_ahead import SendingAhead
 from eagerflow.cluster.processes.shared_memory.slabs import Slabs, WrittenSlab, framed, unslabbed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.eager_actions import Action
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.long_frames import FrameAhead, SentFrame
-from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads, client_name, step_number
+from eagerflow.cluster.protocol.message_heads import ErrorHead, client_name, step_number
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
-    Action,
     AnyMessage,
     Eager,
-    FreeHandles,
     PacketMessage,
     Peers,
     RunStep,
@@ -46,55 +52,15 @@ from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.timeouts import ABORT_SECONDS
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.client import ClientMachine, StepPart
-from eagerflow.errors import CancelledError, ClusterWarning, EagerflowError
+from eagerflow.errors import CancelledError, EagerflowError
 from eagerflow.resources.containers import PROCESS
 from eagerflow.resources.waiting_operations import interruptible
 from eagerflow.runtime.rendezvous.packets import Packet
 from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.threads.deadline import LATE, broken_off, moment
-from eagerflow.source import warn
 
-#: actions of one message
-_BATCH: Final = 2_000
 #: number of actions without a waiter at which they are sent
 _LEFT: Final = 500
-#: number of calls at tasks, the latest, whose output is kept until it is shown
-_PRINTED: Final = 100
-
-
-@final
-class _Introduction:
-    """The pending answer to a `Peers` message, which introduces the other tasks to a task.
-
-    Attributes:
-        task: the task that got the message.
-    """
-
-    def __init__(self, connections: Connections, task: str) -> None:
-        self._connections = connections
-        self.task = task
-
-    def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
-        self._connections.introduced(self)
-
-    def failed(self, head: ErrorHead) -> None:
-        lost = head.kind == "TaskLost"  # a loss is reported separately
-        self._connections.introduced(self, None if lost else read_error(head))
-
-
-@final
-class _Stop:
-    """Ends the step for which a thread waits, as that thread is to stop."""
-
-    __slots__ = ("_connections", "_pending")
-
-    def __init__(self, connections: Connections, pending: Pending) -> None:
-        self._connections = connections
-        self._pending = pending
-
-    def interrupt(self) -> None:
-        """Abort the step on all its tasks."""
-        self._connections.abort(self._pending, CancelledError("the step was cancelled"))
 
 
 @final
@@ -116,6 +82,7 @@ class Connections:
         executables: by the number of a partition, the number of its executable.
         station: transport of values from this process to tasks, and back.
         slabs: shared memory with tasks on this host.
+        notices: what the user is to be told about tasks.
         on_lost: called for each lost task, in the thread that owns the sockets.
     """
 
@@ -133,26 +100,22 @@ class Connections:
         self._machine = ClientMachine(session, versions, who_is(session))
         self._lock: Final = threading.Lock()
         self._inbox: deque[tuple[Any, ...]] = deque()
-        self._batches: dict[Unasked, tuple[list[Action], list[SentFrame | WrittenSlab]]] = {}
-        self._sleeping = False
+        self._batches: Final = EagerBatches(self._send_batch)
+        self._sleeping = self._over = False
         self._ahead: Final[dict[str, SendingAhead]] = {}  # a task that reads late delays no other
-        self._steps = count(1)
+        self._steps, self._requests = count(1), count(1)
         self.partitions: Final = count(1)
         self.executables: Final[dict[int, int]] = {}
         self._pending: dict[int, Answered] = {}
         self.station: Final = Station(self.name, _end_of, self._put, self._ring, shown=self.shown)
         self._packets: list[tuple[str, Packet]] = []
         self._changed = threading.Condition()
-        self._warnings: deque[str] = deque()
-        self._suspects: set[str] = set()
-        self._printed: deque[tuple[Any, ...]] = deque(maxlen=_PRINTED)
+        self.notices: Final = TaskNotices(self.health)
         self._refused: dict[str, EagerflowError] = {}
         self._greeted: set[str] = set()  # by the latest connection
-        self._introducing: set[_Introduction] = set()
-        self._requests = count(1)
+        self._introducing: set[Introduction] = set()
         self.on_lost: Callable[[str], object] = _nobody
         self._wake = float("inf")
-        self._over = False
         self._thread = threading.Thread(target=self._serve, name="eagerflow-cluster", daemon=True)
         self._thread.start()
 
@@ -219,10 +182,7 @@ class Connections:
             self._tell(("run", pending.request, pending.step, dict(parts)))
 
     def eager(
-        self,
-        sender: Unasked,
-        action: Action,
-        frames: Sequence[SentFrame | WrittenSlab] = (),
+        self, sender: Unasked, action: Action, frames: Sequence[SentFrame | WrittenSlab] = ()
     ) -> None:
         """Have a task do an action, soon and in order; ``sender`` hears of its result."""
         self._inbox.append(("eager", sender, action, frames))
@@ -298,14 +258,14 @@ class Connections:
             self.abort(pending, broken_off(LATE))
             if not pending.wait(ABORT_SECONDS) or pending.head is not None:
                 raise broken_off(LATE)  # else it ended just before, with results
-        self.warn()
+        self.notices.warn()
         return pending.results()
 
     def _await(self, pending: Pending, patience: float) -> bool:
         """Wait until a request is answered, or the deadline has passed; whether it is answered."""
         end, holder = moment(), interruptible.holder
         if holder is not None:
-            holder.watch(_Stop(self, pending))
+            holder.watch(Stop(self, pending))
         try:
             return pending.wait(None if end is None else max(0.0, end + patience - monotonic()))
         finally:
@@ -334,29 +294,6 @@ class Connections:
         self._over = True
         self._sockets.bell.ring()
         self._thread.join()
-
-    def warn(self) -> None:
-        """Issue in the user's thread the warnings that the other thread has gathered."""
-        self.show_lines()
-        while self._warnings:
-            warn(self._warnings.popleft(), ClusterWarning)
-        while self._suspects:
-            task = self._suspects.pop()
-            if self.health(task) == "suspect":
-                text = f"{task} does not answer: its process is stopped, or cut off"
-                warn(f"{text}; it is lost if it stays silent", ClusterWarning)
-
-    def show_lines(self) -> None:
-        """Write the output of tasks: of functions to stdout, of the tasks themselves to stderr."""
-        while self._printed:
-            task, lines, left_out, own = self._printed.popleft()
-            left = [f"… {left_out} more lines are in its log"] * bool(left_out)
-            stream = sys.stderr if own else sys.stdout
-            stream.write("".join(f"[{task}] {line}\n" for line in (*lines, *left)))
-
-    def say(self, task: str, text: str) -> None:
-        """Show a line about a task, among the task's own lines."""
-        self._printed.append((task, (text,), 0, True))
 
     def _new(
         self, then: Callable[[ErrorHead], object] | None = None,
@@ -418,49 +355,17 @@ class Connections:
             while self._inbox:
                 event = self._inbox.popleft()
                 if event[0] == "eager":
-                    self._gather(*event[1:])
+                    self._batches.add(*event[1:])
                 elif event[0] == "piece":
                     self._sockets.send(*event[1:])
                 else:
-                    self._flush(but_frees=event[0] == "run")
+                    self._batches.flush(but_frees=event[0] == "run")
                     self._handle(event)
-            self._flush()
+            self._batches.flush()
             packets, self._packets = self._packets, []
             wake = self.station.work(monotonic(), packets)
             if not self._inbox:
                 return wake
-
-    def _gather(
-        self, sender: Unasked, action: Action, frames: Sequence[SentFrame | WrittenSlab]
-    ) -> None:
-        """Add an eager action to the batch of its task; a slab needs a message of its own."""
-        alone = bool(frames) and isinstance(frames[0], WrittenSlab)
-        if alone and sender in self._batches:
-            self._send_batch(sender, *self._batches.pop(sender))
-        batch = self._batches.get(sender)
-        if batch is None:
-            batch = self._batches[sender] = [], []
-        actions, held = batch
-        actions.append(action)
-        held.extend(frames)
-        if alone or len(actions) >= _BATCH:
-            self._send_batch(sender, *self._batches.pop(sender))
-
-    def _flush(self, *, but_frees: bool = False) -> None:
-        """Send the batches; batches that only free handles may wait for the message of a step."""
-        for sender, (actions, frames) in list(self._batches.items()):
-            if not but_frees or any(type(action) is not FreeHandles for action in actions):
-                del self._batches[sender]
-                self._send_batch(sender, actions, frames)
-
-    def _letting_go(self, task: str, message: RunStep) -> RunStep:
-        """The message of a step, extended by the handles of its task that are to be freed."""
-        for sender, (actions, _) in self._batches.items():
-            if sender.task == task:
-                del self._batches[sender]
-                free = [h for one in actions if type(one) is FreeHandles for h in one.handles]
-                return replace(message, free=tuple(free))
-        return message
 
     def _send_batch(
         self, sender: Unasked, actions: list[Action], frames: list[SentFrame | WrittenSlab]
@@ -520,8 +425,8 @@ class Connections:
         for kind, *what in self._machine.handle(event, monotonic()):
             if kind == "send":
                 task, message, frames = what
-                if self._batches and type(message) is RunStep:
-                    message = self._letting_go(task, message)
+                if self._batches.waiting and type(message) is RunStep:
+                    message = self._batches.letting_go(task, message)
                 self._sockets.send(task, framed(self.slabs, task, message, frames))
             elif kind in ("done", "failed"):
                 pending = self._pending.pop(what[0], None)
@@ -551,15 +456,15 @@ class Connections:
                 self.slabs.forget(task)
                 self.on_lost(task)
             elif kind == "suspect":
-                self._suspects.add(task)
+                self.notices.suspects.add(task)
             elif kind == "close":
                 self._sockets.disconnect(task)
             elif kind == "again":
                 self._sockets.connect(task, self._doors[task])
             elif kind == "warn":
-                self._warnings.append(task)
+                self.notices.warnings.append(task)
             elif kind == "printed":
-                self._printed.append((task, *what))
+                self.notices.printed.append((task, *what))
             self._changed.notify_all()
 
     def _tell_peers(self) -> None:
@@ -571,13 +476,13 @@ class Connections:
         ours = self._sockets.doors
         known[self.name] = ours.task, PROCESS.incarnation, ours.key
         for task in self.tasks:
-            introduction = _Introduction(self, task)
+            introduction = Introduction(self, task)
             self._introducing.add(introduction)
             request = next(self._requests)
             self._pending[request] = introduction
             self._tell(("ask", request, task, Peers(0, known), []))
 
-    def introduced(self, one: _Introduction, error: EagerflowError | None = None) -> None:
+    def introduced(self, one: Introduction, error: EagerflowError | None = None) -> None:
         """Note that a task knows its peers, or refuses one; in the thread that owns the sockets."""
         with self._changed:
             self._introducing.discard(one)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
+from eagerflow.cluster.protocol.eager_actions import Action
 from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.message_heads import ErrorHead, Heads
-from eagerflow.cluster.protocol.messages import Action
 from eagerflow.cluster.protocol.values import Frame, decode_values
+from eagerflow.errors import CancelledError
+
+if TYPE_CHECKING:
+    from eagerflow.cluster.processes.client.connections import Connections
 
 
 class Answered(Protocol):
@@ -98,3 +102,38 @@ class Pending:
             task: decode_values(heads, iter(frames)) if heads else []
             for task, (heads, frames) in self._results.items()
         }
+
+
+@final
+class Introduction:
+    """The pending answer to a `Peers` message, which introduces the other tasks to a task.
+
+    Attributes:
+        task: the task that got the message.
+    """
+
+    def __init__(self, connections: Connections, task: str) -> None:
+        self._connections = connections
+        self.task = task
+
+    def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
+        self._connections.introduced(self)
+
+    def failed(self, head: ErrorHead) -> None:
+        lost = head.kind == "TaskLost"  # a loss is reported separately
+        self._connections.introduced(self, None if lost else read_error(head))
+
+
+@final
+class Stop:
+    """Ends the step for which a thread waits, as that thread is to stop."""
+
+    __slots__ = ("_connections", "_pending")
+
+    def __init__(self, connections: Connections, pending: Pending) -> None:
+        self._connections = connections
+        self._pending = pending
+
+    def interrupt(self) -> None:
+        """Abort the step on all its tasks."""
+        self._connections.abort(self._pending, CancelledError("the step was cancelled"))

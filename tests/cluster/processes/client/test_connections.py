@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from eagerflow.cluster.processes import sending_ahead
-from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.client import sending_ahead
+from eagerflow.cluster.processes.client.connections import Connections
 from eagerflow.cluster.protocol.long_frames import PIECE, FrameAhead, LongFrames, split
 from tests.ctrl_c import ctrl_c_raises, interrupted, places
 
