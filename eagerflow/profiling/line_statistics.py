@@ -22,8 +22,8 @@ class LineStatistics(AbstractRow):
         text: its code; empty if that is not available.
         calls: number of ops.
         total: seconds of all these ops.
-        share: their fraction of the duration of the profile. Ops of runners at the same time may
-            add up to more than 1.
+        share: their fraction of the duration of the profile. Ops of several threads at the same
+            time may add up to more than 1.
     """
 
     file: str

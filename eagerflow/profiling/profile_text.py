@@ -31,6 +31,8 @@ _ROWS: Final = 20
 _LINES: Final = 10
 _PARTS: Final = 5
 _SMALL: Final = 0.001
+#: the share of the time of all ops from which their overlap is told of
+_OVERLAP: Final = 0.01
 #: characters of texts: a row fits a terminal of 100 columns
 _PLACE: Final = 28
 _CODE: Final = 42
@@ -94,7 +96,21 @@ def _tables(profile: Profile) -> list[_Table]:
 
 def _notes(profile: Profile) -> list[str]:
     memory = profile.memory_in_words()
-    return [*([] if memory is None else [memory]), *advice(profile.table(), profile.outside())]
+    return [
+        *_overlap(profile), *([] if memory is None else [memory]),
+        *advice(profile.table(), profile.outside()),
+    ]  # fmt: skip
+
+
+def _overlap(profile: Profile) -> list[str]:
+    """What shares are of, where those of the duration may add up to more than all of it."""
+    inside, with_ops = sum(row.total for row in profile.table()), profile.seconds_with_ops()
+    if inside - with_ops <= _OVERLAP * inside:
+        return []
+    return [
+        f"ops overlapped: {_time(inside)} of ops ran in {_time(with_ops)}",
+        f'"of all" is of the {_time(profile.seconds)} of the block, and may add up to over 100%',
+    ]
 
 
 def _summary(profile: Profile) -> str:

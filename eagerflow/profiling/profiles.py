@@ -231,6 +231,10 @@ class Profile:
         own = OpTimes([e for e, _ in self._ops() if self._is_own(e)])
         return self.seconds - own.total
 
+    def seconds_with_ops(self) -> float:
+        """The time in which an op ran in any thread; less than their total if ops overlapped."""
+        return OpTimes([e for e, _ in self._ops()]).total
+
     def _is_own(self, event: AbstractEvent) -> bool:
         return not event.runner and (event.caller or event.thread) == self._thread
 

@@ -22,7 +22,8 @@ class ThreadStatistics(AbstractRow):
         name: of the thread, or ``"runner"`` and the name of the runner.
         calls: number of ops.
         total: seconds of all these ops.
-        share: their fraction of the duration of the profile.
+        share: their fraction of the duration of the profile; as threads run at once, those of
+            all may add up to more than 1.
     """
 
     name: str
