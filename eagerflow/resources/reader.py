@@ -193,9 +193,11 @@ class _Read(AbstractAttempt):
             self.done = True
         else:
             self.fail(
-                lambda: QueueClosedError(
-                    f"{self.what}: all files are read, and the queue of their names is closed",
-                    given=reader.state(),
+                lambda: reader.files.explained(
+                    QueueClosedError(
+                        f"{self.what}: all files are read, and the queue of their names is closed",
+                        given=reader.state(),
+                    )
                 )
             )
         return self.done

@@ -6,9 +6,9 @@ import copy
 import threading
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
-from eagerflow.errors import TraceError
+from eagerflow.errors import QueueClosedError, TraceError
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
@@ -16,6 +16,42 @@ from eagerflow.source import shown_frames
 
 _lock: Final = threading.Lock()
 _users: Final[Counter[int]] = Counter()  # number of runners, by the identity of the object to close
+
+
+class Failure(NamedTuple):
+    """The failure of a runner, as the readers of its queues are told of it.
+
+    Attributes:
+        text: the runner, its error and its line.
+        cause: the error, without the objects of its frames; None if it has no copy, or is of
+            another process.
+    """
+
+    text: str
+    cause: BaseException | None
+
+
+def failure_of(runner: str, error: BaseException) -> Failure:
+    """The failure of a runner; of one that the failure of another has ended, that of the other.
+
+    Args:
+        runner: the name of the runner.
+        error: its error.
+    """
+    before = failure_behind(error)
+    if before is not None:
+        return before
+    first, where = str(error).partition("\n")[0], _line(error)
+    text = f"the runner {runner} ended with {type(error).__name__}{first and f': {first}'}"
+    text += f"\n    at: {where}" if where else ""
+    return Failure(text, _without_frames(error))
+
+
+def failure_behind(error: BaseException | None) -> Failure | None:
+    """The failure that closed a queue, by the error of an operation on it; None if none did."""
+    if not isinstance(error, QueueClosedError) or error.origin is None:
+        return None
+    return Failure(error.origin, error.__cause__)
 
 
 @final
@@ -48,30 +84,21 @@ class Closing:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def close(self, runner: str, error: BaseException | None) -> None:
+    def close(self, failure: Failure | None) -> None:
         """Close at the end of the runner.
 
         Args:
-            runner: the name of the runner.
-            error: its error; None if it ended well. An error cancels pending puts, and is quoted
-                in the errors of waiting threads, and their cause; nothing keeps the objects of its
-                frames.
+            failure: None if it ended well. A failure cancels pending puts, and is quoted in the
+                errors of waiting threads.
         """
-        failure = cause = None
-        if error is not None:
-            first, where = str(error).partition("\n")[0], _line(error)
-            failure = (
-                f"the runner {runner} ended with {type(error).__name__}{first and f': {first}'}"
-            )
-            failure += f"\n    at: {where}" if where else ""
-            cause = _without_frames(error)
-        for one in self.leave(error is not None):
+        text, cause = failure or (None, None)
+        for one in self.leave(failure is not None):
             state = getattr(one, "resource", None)
             # no end waits for pending puts of others
             if isinstance(state, QueueState | BarrierState):
-                state.end(failure, cause)
+                state.end(text, cause)
             elif isinstance(state, ResourceAtTask):
-                state.end(failure)
+                state.end(text)
             else:
                 one.close()
 

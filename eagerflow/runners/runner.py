@@ -23,7 +23,7 @@ from eagerflow.events import RunEvent, failed_runners
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.requests import check_seconds
 from eagerflow.resources.waiting_operations import AbstractAttempt
-from eagerflow.runners.closing import Closing
+from eagerflow.runners.closing import Closing, Failure, failure_behind, failure_of
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.source import source_of_thread
@@ -74,8 +74,9 @@ class Runner:
     """A function that runs again and again in the background. `spawn` makes and starts a runner.
 
     It ends when a queue that it needs is closed (a `QueueClosedError` is no error of a runner, but
-    the end of its work), when it is stopped, or with an error, which `join` and `stop` raise; a
-    runner spawned under an `eagerflow.deadline` ends at the deadline at the latest.
+    the end of its work, unless another runner has failed and closed the queue), when it is stopped,
+    or with an error, which `join` and `stop` raise; a runner spawned under an `eagerflow.deadline`
+    ends at the deadline at the latest.
 
     Args:
         fn: the function.
@@ -104,6 +105,7 @@ class Runner:
         self._ended = threading.Event()
         self._end = _End(self.name)
         self.error: BaseException | None = None
+        self._failure: Failure | None = None  # behind its error
         self._trace: TracebackType | None = None  # of the error, before it is raised again
         self._report: Timer | None = None  # for an error not seen yet
         self._cancel: Callable[[str], object] = _nothing
@@ -171,9 +173,10 @@ class Runner:
         return True
 
     def _raise(self) -> None:
-        if self.error is not None:
+        error = self._traced()
+        if error is not None:
             self._is_unseen()
-            raise self.error.with_traceback(self._trace)
+            raise error
 
     def __repr__(self) -> str:
         state = "running" if self.running else "ended"
@@ -196,8 +199,20 @@ class Runner:
         self._await_end()
         if kind is None:
             self._raise()
+        elif value is not None and self._is_behind(value):
+            if self._is_unseen():
+                value.__cause__ = self._traced()
         else:  # the error of the block counts for more
             self.tell()
+
+    def _is_behind(self, error: BaseException) -> bool:
+        """Whether an error tells of the failure that has ended this runner."""
+        told = failure_behind(error)
+        return told is not None and self._failure is not None and told.text == self._failure.text
+
+    def _traced(self) -> BaseException | None:
+        """Its error, with the frames of the runner alone."""
+        return None if self.error is None else self.error.with_traceback(self._trace)
 
     def _await_end(self) -> None:
         """Wait for the end of a stopped runner, with a warning if that takes long."""
@@ -263,14 +278,16 @@ class Runner:
         """End the runner."""
         self.end_run(STOPPED if error is None else events.describe(error))
         broken_off = isinstance(error, CancelledError | SystemExit)  # of the program
-        if isinstance(error, QueueClosedError) or (broken_off and STOPPED in self._reasons):
+        is_complete = isinstance(error, QueueClosedError) and failure_behind(error) is None
+        if is_complete or (broken_off and STOPPED in self._reasons):
             error = None
+        self._failure = None if error is None else failure_of(self.name, error)
         with self._lock:
             self._cancel, self._thread = _nothing, int
         if self._timer is not None:
             self._timer.cancel()
         try:
-            self._closing.close(self.name, error)
+            self._closing.close(self._failure)
         except Exception as late:
             error = error or late
         if error is not None:
@@ -282,11 +299,14 @@ class Runner:
     def _fail(self, error: BaseException) -> None:
         when = f"after {self._completed()}" if self.steps else "in its first run"
         error.add_note(f"  in the runner {self.name}, {when}")
+        self.error, self._trace = error, error.__traceback__
+        before = failure_behind(error)
+        if before is not None and before.cause is not None:
+            return  # the runner of this process that failed before reports it
         advice = f"; {_ADVICE}" * self._unclosed
         failed_runners.add(
             self._function, f"the runner {self.name} failed: {events.describe(error)}{advice}"
         )
-        self.error, self._trace = error, error.__traceback__
         self._report = timers.call(_UNSEEN, self.tell)
 
     def _is_unseen(self) -> bool:
