@@ -257,7 +257,9 @@ def _found(
         raise KernelError(
             f"{op.base}: no kernel for {device}",
             given=", ".join(names),
-            hint=f"register one with eagerflow_kernels.table.special({op.name!r}, {kind!r})",
+            hint=f"register one for all devices with @portable({op.name!r}), or one for this kind "
+            f"with @special({op.name!r}, {kind!r}): from eagerflow.extending import portable, "
+            "special",
         )
     return kernel
 

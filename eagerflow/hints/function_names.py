@@ -180,11 +180,21 @@ SETTING_NAMES: Final = by_name(
             "set_config set_flags set_option set_options update_config",
     }
 )  # fmt: skip
+#: of ops of one's own
+OWN_OPS: Final = {
+    "register_autograd": "vjp= of define is the derivative, a function for each operand: "
+    "define('square', infer=elementwise(INEXACT), saved='inputs', "
+    "vjp=(lambda g, out, x: g * 2 * x,))",
+    "register_fake": "infer= of define gives the type of the result from those of the operands: "
+    "infer=elementwise(INEXACT), or infer=lambda x, *, axis: x.like(shape=...)",
+    "register_vmap": "batch= of define is the batching rule; most ops need none",
+}
 #: of modules within ``torch`` that eagerflow lacks
 FUNCTIONS_OF_MODULES: Final = {
     "Function": "ef.custom_vjp(f) of a plain function f; "
     "f.defvjp(lambda x: (f(x), x), lambda x, g: (g * derivative(x),)): the second result of the "
     "first function takes the place of ctx.save_for_backward",
+    **OWN_OPS,
     "ProfilerActivity": "leave it out: ef.profile() takes no arguments",
     "gradcheck": "ef.check_grads(f, (x,))",
     "detect_anomaly": CHECKED,

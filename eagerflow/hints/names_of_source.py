@@ -104,6 +104,8 @@ class Names:
         self._annotated: dict[str, list[ast.expr]] = {}
         self._passed: dict[str, list[ast.expr]] = {}  # to each name that is a parameter
         self._under_way: set[str] = set()
+        #: names of the functions that the source defines
+        self.functions: set[str] = set()
         #: names of the functions and attributes that the source defines
         self.defined: set[str] = set()
         #: packages that the source imports
@@ -122,6 +124,7 @@ class Names:
                 self._classes[node.name] = node
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.defined.add(node.name)
+                self.functions.add(node.name)
                 if isinstance(node, ast.FunctionDef) and not node.decorator_list:
                     self._functions.setdefault(node.name, node)
             case ast.Assign():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from eagerflow.hints.attribute_names import ASKED, MEMORY
@@ -119,16 +120,32 @@ NOT_HERE: Final = by_name(
         "name scopes name the nodes made within: with ef.name_scope(name): ...": "name",
         "a function of its own: ef.nn.functional.relu(layer(x))": "activation",
         "mask= stands for src_mask= and tgt_mask=; in a boolean mask True means that a position "
-        "is seen": "src_mask tgt_mask attn_mask",
+        "is seen": "src_mask tgt_mask",
+        "mask= stands for attn_mask=; in a boolean mask True means that a position "
+        "is seen": "attn_mask",
         "mask=(tokens != padding)[:, None, None, :] hides padding; in a boolean mask True means "
         "that a position is seen": "src_key_padding_mask tgt_key_padding_mask key_padding_mask "
         "memory_key_padding_mask",
         "is_causal=True hides later positions": "tgt_is_causal",
         "leave it out: the batch comes first": "batch_first",
-        "the output comes alone, without the weights of attention": "need_weights "
+        "leave it out: the output comes alone, without the weights of attention": "need_weights "
         "average_attn_weights",
     }
 )
+
+
+def not_here(keyword: str) -> str:
+    """The hint for a parameter without a counterpart.
+
+    >>> from eagerflow.hints.parameter_names import not_here
+    >>> not_here("batch_first")
+    'leave batch_first= out: the batch comes first'
+
+    Args:
+        keyword: a name of `NOT_HERE`.
+    """
+    return re.sub("^leave it out", f"leave {keyword}= out", NOT_HERE[keyword])
+
 
 #: by function, hint for a wrong number of arguments
 COUNTS: Final = {

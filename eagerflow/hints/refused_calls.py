@@ -22,6 +22,7 @@ from eagerflow.hints.parameter_names import (
     NAMES,
     NOT_HERE,
     SHAPES,
+    not_here,
 )
 
 __all__ = ["remedy"]
@@ -125,7 +126,7 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
     if of_layer is not None:
         return of_layer
     if keyword in NOT_HERE:
-        return NOT_HERE[keyword]
+        return not_here(keyword)
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     other = keyword if keyword in by_position else _first_of(NAMES.get(keyword, ()), by_position)
     if other is not None:

@@ -12,7 +12,7 @@ import linecache
 import re
 from importlib.util import find_spec
 from traceback import walk_tb
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any, Final, final
 
 import eagerflow as ef
@@ -20,8 +20,9 @@ from eagerflow.extending import hint_about
 from eagerflow.hints import ATTRIBUTES, MODULE_NAMES, iterated_dicts
 from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS
 from eagerflow.hints.data import DATASETS
-from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES
+from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES, OWN_OPS
 from eagerflow.hints.names_of_source import ABSENT, UNKNOWN, Instance, Names, hint_of, is_ours
+from eagerflow.hints.optim import OPTIM, OPTIMISERS, SCHEDULES
 from eagerflow.hints.parameter_names import (
     CALLED,
     CALLED_OF_MODULES,
@@ -30,8 +31,10 @@ from eagerflow.hints.parameter_names import (
     PAIRS,
     SHAPES,
     SWAPPED,
+    not_here,
 )
 from eagerflow.hints.refused_calls import of_call
+from eagerflow.optim.parameters import NO_GROUPS
 
 __all__ = ["rest_of_source"]
 
@@ -82,6 +85,8 @@ _BELOW: Final = {
     **{name: text for table in MODULE_NAMES.values() for name, text in table.items()},
     **FUNCTIONS_OF_MODULES,
 }
+#: attributes of objects of unknown class that only PyTorch's objects have
+_OF_OBJECTS: Final = {**OWN_OPS, "param_groups": OPTIMISERS["param_groups"]}
 #: keywords of methods that show that an object is a tensor of PyTorch
 _KEYWORDS: Final = ("dim", "keepdim")
 _CUDA: Final = re.compile(r"cuda(:\d+)?$")
@@ -111,7 +116,10 @@ def rest_of_source(error: BaseException, frame: FrameType | None) -> str | None:
     for hint in rows:
         if hint in told:  # elsewhere the same mistake is told
             rows[hint] = [row for row in rows[hint] if row[0] != frame.f_lineno]
-    hints = [f"    {place}: {hint}" for hint, place in _places(rows)]
+    hints = [
+        f"    {place}: {'the same' if chr(10) in hint and hint in told else hint}"
+        for hint, place in _places(rows)
+    ]
     if len(hints) > _LIMIT:
         hints[_LIMIT:] = [f"    and {len(hints) - _LIMIT} more"]
     return "\n".join(["  in the same source:", *hints]) if hints else None
@@ -155,7 +163,7 @@ def _places(rows: dict[str, list[tuple[int, str]]]) -> list[tuple[str, str]]:
 def _short(node: ast.AST) -> str:
     """The code of a node, or its main part; of a long expression only its last name."""
     match node:
-        case ast.For(iter=part) | ast.Call(func=part):
+        case ast.For(iter=part) | ast.Call(func=part) | ast.FormattedValue(value=part):
             shown: ast.AST = part
         case ast.ListComp(generators=[first, *_]) | ast.GeneratorExp(generators=[first, *_]):
             shown = first.iter
@@ -186,6 +194,8 @@ class _Reader:
                 return self._of_attribute(node)
             case ast.Call():
                 return self._of_call(node)
+            case ast.FormattedValue():
+                return self._of_format(node.value)
             case ast.Constant(value=str(text)) if _CUDA.match(text):
                 return "'gpu:0'"
             case ast.Assign(targets=[ast.Tuple(elts=[_, _])], value=ast.Call() as call):
@@ -224,9 +234,60 @@ class _Reader:
         if owner is ABSENT and self._names.is_lacking(node.value) and node.attr in _BELOW:
             self._told.update(n for n in ast.walk(node.value) if isinstance(n, ast.expr))
             return _BELOW[node.attr]
+        unknown = owner is UNKNOWN and self._anywhere and node.attr not in self._names.defined
+        if unknown and node.attr in _OF_OBJECTS:
+            return _OF_OBJECTS[node.attr]
+        if self._anywhere and node.attr in SCHEDULES and self._is_schedule(node.value):
+            return SCHEDULES[node.attr]
         if node.attr == "dataset" and ast.unparse(node.value).endswith("loader"):
             return DATASETS["dataset"]
         return None
+
+    def _is_schedule(self, node: ast.expr) -> bool:
+        """Whether an expression was made by the name of a schedule that eagerflow lacks."""
+        made = self._names.assigned(ast.unparse(node))
+        calls = [each.func for each in made if isinstance(each, ast.Call)]
+        lacking = (c for c in calls if self._names.value(c) is ABSENT)
+        names = (ast.unparse(c).rpartition(".")[2] for c in lacking)
+        return any(name in OPTIM and name.endswith(("LR", "Scheduler")) for name in names)
+
+    def _of_format(self, node: ast.expr) -> str | None:
+        """The hint for the learning rate in an f-string, where a schedule is the rate."""
+        match node:
+            case ast.Attribute(value=owner, attr="lr"):
+                kind = self._names.value(owner)
+                if isinstance(kind, Instance) and _is_optimiser(kind.kind):
+                    made = self._names.assigned(ast.unparse(owner))
+                    if any(map(self._takes_schedule, made)):
+                        return SCHEDULES["item"]
+        return None
+
+    def _takes_schedule(self, made: ast.expr) -> bool:
+        rates = [k.value for k in getattr(made, "keywords", ()) if k.arg == "lr"]
+        rates += getattr(made, "args", ())[1:2]
+        return any(map(self._is_function, rates))
+
+    def _is_function(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Lambda):
+            return True
+        value = self._names.value(node)
+        if isinstance(value, Instance):
+            return issubclass(value.kind, (ef.optim.AbstractSchedule, FunctionType))
+        if not isinstance(node, ast.Name):
+            return False
+        made = self._names.assigned(node.id)
+        return node.id in self._names.functions or any(isinstance(x, ast.Lambda) for x in made)
+
+    def _has_groups(self, node: ast.expr) -> bool:
+        """Whether an expression is a list of groups of parameters, dicts with ``params``."""
+        match node:
+            case ast.List(elts=elements):
+                keys = [k for each in elements for k in getattr(each, "keys", ())]
+                return any(isinstance(k, ast.Constant) and k.value == "params" for k in keys)
+            case ast.Name(id=name):
+                lists = (each for each in self._names.assigned(name) if isinstance(each, ast.List))
+                return any(map(self._has_groups, lists))
+        return False
 
     def _of_call(self, call: ast.Call) -> str | None:
         called = self._names.callee(call)
@@ -241,6 +302,8 @@ class _Reader:
             return self._of_unknown(call)
         if not is_ours(called) or self._names.is_own(call.func):
             return None
+        if _is_optimiser(called) and any(map(self._has_groups, call.args[:1])):
+            return NO_GROUPS
         if self._names.value(call.func) is ABSENT:  # ``called`` is the suggestion of its hint
             return _known(called, call)
         return self._of_shape(called, call) or _refusal(called, call, called.__name__)
@@ -296,6 +359,10 @@ class _Reader:
         return PAIR.format(name=name)
 
 
+def _is_optimiser(kind: object) -> bool:
+    return inspect.isclass(kind) and issubclass(kind, ef.optim.AbstractOptimiser)
+
+
 def _may_be_ours(owner: object) -> bool:
     """Whether the owner of a name is an object of eagerflow, or may be one."""
     kinds = owner.kind.__mro__ if isinstance(owner, Instance) else ()
@@ -331,7 +398,7 @@ def _known(called: Any, call: ast.Call) -> str | None:
     """The hint for the first keyword that a function does not take, whatever the function."""
     taken = inspect.signature(called).parameters
     names = [k.arg for k in call.keywords if k.arg is not None and k.arg not in taken]
-    return next((NOT_HERE[name] for name in names if name in NOT_HERE), None)
+    return next((not_here(name) for name in names if name in NOT_HERE), None)
 
 
 def _refusal(function: Any, call: ast.Call, name: str, *, count: bool = True) -> str | None:

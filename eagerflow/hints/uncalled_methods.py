@@ -16,10 +16,13 @@ from itertools import islice
 from types import FrameType, MethodType, ModuleType, TracebackType
 from typing import Any, Final
 
+import eagerflow as ef
+from eagerflow.hints import find
 from eagerflow.hints.refused_calls import form_of, value_of
 
 #: Python's texts name the type of a bound method
 _METHOD: Final = re.compile(r"'method'|\bmethod object\b|\bmethod\.__format__|\bnot method\b")
+_FUNCTION: Final = re.compile(r"'function'|\bfunction\.__format__|\bfunction object\b")
 _LENGTH: Final = re.compile(r"^object of type '(\w+)' has no len\(\)$")
 #: by class, the number of its elements
 _LENGTHS: Final = {
@@ -53,7 +56,18 @@ def remedy(error: TypeError) -> str | None:
     length = _LENGTH.match(text)
     if length is not None and length[1] in _LENGTHS:
         return _of_length(length[1], trace)
+    if _FUNCTION.search(text):
+        return _of_rate(trace)
     return _of_method(trace) if _METHOD.search(text) else None
+
+
+def _of_rate(trace: TracebackType) -> str | None:
+    """The remedy for ``optimiser.lr`` in the place of a number, where the rate is a function."""
+    for path in _paths(trace):
+        owner = value_of(path[:-1], trace.tb_frame) if len(path) > 1 else None
+        if path[-1] == "lr" and isinstance(owner, ef.optim.AbstractOptimiser):
+            return find("AbstractSchedule", "item")
+    return None
 
 
 def _of_length(kind: str, trace: TracebackType) -> str | None:

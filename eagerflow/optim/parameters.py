@@ -170,6 +170,11 @@ NAMES_GIVEN: Final = (
     "iterating over a dict gives its names: gradients by net.trainable are a dict as it is, and "
     "{k: a[k] + b[k] for k in a} adds two"
 )
+#: hint where parameters are in groups
+NO_GROUPS: Final = (
+    "there are no groups of parameters: pass all variables as one dict, net.trainable; "
+    "lr_scale= and weight_decay= may be functions of (path, variable)"
+)
 #: keys of parameter groups in other frameworks
 _OF_GROUPS: Final = ("lr", "weight_decay", "momentum", "betas", "eps", "params", "name")
 
@@ -219,10 +224,7 @@ def _hint_about(path: str, leaf: object) -> str | None:
     if isinstance(leaf, ValuesView | Iterator):
         return "an iterator or a view is no tree: list(net.parameters.values())"
     if path.rpartition(".")[2] in _OF_GROUPS:
-        return (
-            "there are no groups of parameters: pass all variables as one dict, net.trainable; "
-            "lr_scale= and weight_decay= may be functions of (path, variable)"
-        )
+        return NO_GROUPS
     return None
 
 

@@ -232,8 +232,9 @@ def test_facts_are_known_words(facts: Any, message: str) -> None:
 def test_a_missing_kernel_is_named() -> None:
     op = define("test_no_kernel", infer=lambda x: x, nondifferentiable=True)
     try:
-        with pytest.raises(errors.KernelError, match="no kernel for cpu:0"):
+        with pytest.raises(errors.KernelError, match="no kernel for cpu:0") as caught:
             bind(op, ef.ones(2))
+        assert "@portable('test_no_kernel')" in str(caught.value.hint)
     finally:
         del op_module._ops["test_no_kernel"]
 

@@ -109,6 +109,8 @@ def test_each_method_of_tensors() -> None:
         ("float(schedule)", "optimiser.current_lr is the rate of the next update"),
         ("round(schedule, 3)", "optimiser.current_lr is the rate of the next update"),
         ("math.log(schedule)", "optimiser.current_lr is the rate of the next update"),
+        ("f'{optimiser.lr:.3f}'", "optimiser.current_lr is the rate of the next update"),
+        ("float(optimiser.lr)", "optimiser.current_lr is the rate of the next update"),
         ("0.5 * schedule", "optimiser.current_lr is the rate of the next update"),
         ("schedule < 0.1", "optimiser.current_lr is the rate of the next update"),
         ("ef.checkpoint.load('path', map_location='cpu')", "with ef.device('cpu:0')"),
@@ -120,7 +122,9 @@ def test_each_method_of_tensors() -> None:
 )
 def test_the_remedy(call: str, remedy: str) -> None:
     schedule = ef.optim.StepSchedule(0.1, step_size=30)
+    optimiser = ef.optim.SGD([ef.Variable(1.0)], lr=lambda n: 0.1)
     names = {"ef": ef, "math": math, "x": ef.ones(3), "v": ef.Variable(1.0), "schedule": schedule}
+    names["optimiser"] = optimiser
     with pytest.raises(TypeError) as caught:
         eval(call, names)
     assert remedy in _note(caught.value)

@@ -55,7 +55,10 @@ def test_each_line_of_a_program_of_pytorch(path: Path, monkeypatch: Any, tmp_pat
         ("ef.nn.utils.clip_grad_norm_(p, 1)", "line 3: ef.nn.utils.clip_grad_norm_: grads, norm ="),
         ("f(x).mean(dim=1)", "line 3: f(x).mean: use axis= instead of dim="),
         ("ef.ones(len(x), 3)", "line 3: ef.ones: the shape is one tuple"),
-        ("ef.randn(2, requires_grad=True)", "line 3: ef.randn: leave it out: ef.grad(f)"),
+        (
+            "ef.randn(2, requires_grad=True)",
+            "line 3: ef.randn: leave requires_grad= out: ef.grad(f)",
+        ),
         ("net = ef.nn.Linear(2, 3); net.to('cuda')", "line 3: net.to: leave it out on a CPU"),
         ("values, order = ef.sort(x, 1)", "line 3: values, order = ef.sort(x, 1): values and"),
         ("from eagerflow.optim import AveragedModel", "ef.optim.ExponentialMovingAverage"),
@@ -63,6 +66,37 @@ def test_each_line_of_a_program_of_pytorch(path: Path, monkeypatch: Any, tmp_pat
         ("f(x).transpose(-2, -1)", "line 3: f(x).transpose: two axes are swapped by x.swapaxes(-2"),
         ("ef.ones((2, 3, 4)).transpose(0, 1)", "two axes are swapped by x.swapaxes(0, 1)"),
         ("ef.transpose(x, 1, 2)", "line 3: ef.transpose: two axes are swapped by ef.swapaxes(x,"),
+        (
+            "ef.optim.SGD([{'params': a}, {'params': b}], lr=1)",
+            "line 3: ef.optim.SGD: there are no",
+        ),
+        ("g = [{'params': a, 'lr': 1}]; ef.optim.Adam(g)", "ef.optim.Adam: there are no groups"),
+        ("for g in opt.param_groups: g['lr'] = 1", "line 3: opt.param_groups: optimiser.lr is"),
+        ("@f.register_fake\ndef _(x): ...", "line 3: f.register_fake: infer= of define"),
+        ("f.register_autograd(g)", "line 3: f.register_autograd: vjp= of define"),
+        ("ef.library.register_fake('a::b')", "line 3: ef.library.register_fake: infer= of define"),
+        (
+            "s = ef.optim.lr_scheduler.StepLR(o, 3)\ns.get_last_lr()",
+            "line 4: s.get_last_lr: schedul",
+        ),
+        (
+            "s = ef.optim.lr_scheduler.StepLR(o, 3)\ns.step()",
+            "line 4: s.step: leave it out: the opt",
+        ),
+        (
+            "ef.nn.MultiheadAttention(4, 2, batch_first=True)",
+            "leave batch_first= out: the batch co",
+        ),
+        (
+            "m = ef.nn.MultiHeadAttention(4, 2); m(x, x, x, attn_mask=y, need_weights=False)",
+            "True means that a position is seen; leave need_weights= out: the output comes alone",
+        ),
+        ("m = ef.nn.MultiHeadAttention(4, 2); m(x, attn_mask=y)", "mask= stands for attn_mask=;"),
+        ("net.parameters()", "net.parameters is a dict of these and the frozen ones, without buf"),
+        (
+            "import copy\na = ef.nn.Linear(2, 3)\nb = copy.deepcopy(a)\nb.state_dict()",
+            "line 6: b.st",
+        ),
         ("ef.data.Dataset.from_list([])", "line 3: ef.data.Dataset.from_list: Dataset.from_iter"),
     ],
 )
@@ -95,6 +129,34 @@ def test_a_line(line: str, hint: str) -> None:
 def test_what_is_right_or_of_others_is_not_told(line: str) -> None:
     before = "import eagerflow as ef\nimport re\ndef backward(self): ...\nef.manual_seed(0)\n"
     assert _rest(before + line) is None
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"),
+    [
+        ("lr=lambda n: 0.1", True),
+        ("lr=schedule", True),
+        ("lr=made", True),
+        ("lr=ef.optim.StepSchedule(0.1, step_size=3)", True),
+        ("schedule", True),
+        ("lr=0.1", False),
+        ("lr=unknown", False),
+    ],
+)
+def test_a_rate_in_text(rate: str, told: bool) -> None:
+    source = (
+        "import eagerflow as ef\nef.manual_seed(0)\nmade = lambda n: 0.1\n"
+        f"def schedule(n): return 0.1\nopt = ef.optim.SGD([v], {rate})\nf'{{opt.lr:.4f}}'\n"
+    )
+    rest = str(_rest(source))
+    assert ("line 6: opt.lr: schedule(n) is the rate after n updates" in rest) == told
+
+
+def test_a_hint_of_several_lines_is_shown_once() -> None:
+    line = "ef.library.custom_op\n"
+    error = _error(f"import eagerflow as ef\n{line}{line}", "<cell>")
+    rest = rest_of_source(error, users_frame(error))
+    assert rest == "  in the same source:\n    line 3: ef.library.custom_op: the same"
 
 
 @pytest.mark.parametrize("path", sorted(_NOTEBOOKS.glob("*.ipynb")), ids=lambda p: p.stem)

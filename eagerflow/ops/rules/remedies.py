@@ -16,7 +16,11 @@ ROOT: Final = (
     "1.0))"
 )
 POWER: Final = "choose the base before: ef.where(x > 0, x, 1.0) ** y"
-SQUARES: Final = "scale the operands down, or compute in float64: x.astype(ef.float64)"
+SQUARES: Final = (
+    "in training, the rate is too high: a smaller lr=, or "
+    "ef.optim.clip_by_global_norm(grads, 1.0); "
+    "else scale the operands down, or compute in float64: x.astype(ef.float64)"
+)
 
 # where the gradient is not finite
 SLOPE_OF_ROOT: Final = (

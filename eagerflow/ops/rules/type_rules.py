@@ -93,7 +93,13 @@ def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:
     """Refuse a dtype whose kind is not among ``kinds``."""
     if type_.dtype.category not in kinds:
         names = [d.short for d in DTYPES.values() if d.category in kinds]
-        raise DTypeError(f"no rule for {type_.dtype.short}", expected=", ".join(names))
+        # integers become floats where no integers are taken
+        widens = type_.dtype.category in INTEGER_OR_BOOL and "f32" in names and not kinds & INTEGER
+        raise DTypeError(
+            f"no rule for {type_.dtype.short}",
+            expected=", ".join(names),
+            hint="x.astype(ef.float32)" if widens else None,
+        )
 
 
 def check_same_dtype(first: TensorType, *others: TensorType) -> None:

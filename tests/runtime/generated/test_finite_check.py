@@ -113,3 +113,10 @@ def test_what_is_set_before_the_runtime_is_there_counts(monkeypatch: pytest.Monk
     with ef.config(check_nan=True):
         ef.settings.on_change(lambda old, new: heard.append(new.check_nan))
     assert heard == [True, False]
+
+
+def test_an_infinite_product_is_first_blamed_on_the_rate() -> None:
+    x = ef.full((2, 2), 1e30)
+    with ef.config(check_nan=True), pytest.raises(NonFiniteError) as caught:
+        x @ x
+    assert str(caught.value.hint).startswith("in training, the rate is too high: a smaller lr=")
