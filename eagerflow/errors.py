@@ -7,8 +7,10 @@ of the builtin that a user would catch.
 
 from __future__ import annotations
 
+import linecache
+import re
 import traceback as _traceback
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from eagerflow.source import (
     Source,
@@ -36,6 +38,8 @@ __all__ = [
 ]  # fmt: skip
 
 _E = TypeVar("_E", bound=BaseException)
+#: what precedes an expression that is a whole statement
+_BEGINNING: Final = re.compile(r"\s*(return |[^()=]+ = )?")
 
 
 class EagerflowError(Exception):
@@ -289,6 +293,23 @@ class InterchangeError(EagerflowError, BufferError):
 
 class NonFiniteError(EagerflowError, FloatingPointError):
     """An op made a NaN or an infinity while ``ef.config(check_nan=True)`` was in force."""
+
+    def _message(self) -> str:
+        message, at = super()._message(), f"  at: {self.source}"
+        part = _part_of_line(self.source) if isinstance(self.source, Source) else ""
+        return message.replace(at, f"{at}\n  in its part: {part}") if part else message
+
+
+def _part_of_line(source: Source) -> str:
+    """The expression of a source, if its line has more than that and its assignment."""
+    spans = [*source.code.co_positions()]
+    _, last, start, end = spans[source.offset // 2] if spans else (None,) * 4
+    raw = linecache.getline(source.file, source.line).encode()  # columns count bytes
+    if last != source.line or start is None or end is None:
+        return ""
+    before, after = raw[:start].decode(errors="ignore"), raw[end:].decode(errors="ignore")
+    alone = _BEGINNING.fullmatch(before) and after.partition("#")[0].strip() == ""
+    return "" if alone else raw[start:end].decode(errors="ignore")
 
 
 class UnhashableError(EagerflowError, TypeError):

@@ -120,3 +120,19 @@ def test_an_infinite_product_is_first_blamed_on_the_rate() -> None:
     with ef.config(check_nan=True), pytest.raises(NonFiniteError) as caught:
         x @ x
     assert str(caught.value.hint).startswith("in training, the rate is too high: a smaller lr=")
+
+
+def test_of_two_calls_in_a_line_the_message_quotes_one() -> None:
+    def loss(p: Any) -> Any:
+        return -(ef.log(p) + ef.log(1 - p))
+
+    for run in (loss, ef.trace(loss)):
+        with ef.config(check_nan=True), pytest.raises(NonFiniteError) as caught:
+            run(ef.tensor([0.5, 1.0]))
+        assert "(ef.log(p) + ef.log(1 - p))\n  in its part: ef.log(1 - p)" in str(caught.value)
+
+
+def test_an_expression_that_is_the_whole_line_is_not_quoted() -> None:
+    with ef.config(check_nan=True), pytest.raises(NonFiniteError) as caught:
+        _straight(ef.tensor([0.0]))
+    assert "in its part" not in str(caught.value)
