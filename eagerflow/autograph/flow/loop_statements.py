@@ -70,9 +70,9 @@ class _Unrolled:
     def warning(self) -> str:
         """The warning for a large loop."""
         return (
-            f"{self}; to make it one loop of the graph, pass its number as a tensor, ef.tensor(n), "
-            "to `range(n)` or `while i < n`, or iterate over a tensor (`for x in xs`, "
-            "`for i in ef.arange(1000)`) or `range(x.shape[0])`, and index no Python list in it"
+            f"{self}. Over a tensor it is one loop of the graph: `for i in ef.arange(n)` with a "
+            "Python number n, `for x in xs`, or `while i < n` with a tensor n. Its body must "
+            "index no Python list"
         )
 
     def __str__(self) -> str:

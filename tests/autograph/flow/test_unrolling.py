@@ -53,8 +53,8 @@ def test_many_nodes_are_warned_of() -> None:
     with pytest.warns(ef.errors.TraceWarning) as caught:
         f(x)
     (text,) = [str(w.message) for w in caught]
-    assert "# here: 1,500 iterations made 3,000 nodes; to make it one loop" in text
-    assert "iterate over a tensor" in text
+    assert "# here: 1,500 iterations made 3,000 nodes. Over a tensor it is one loop" in text
+    assert "`for i in ef.arange(n)` with a Python number n" in text
 
 
 @pytest.mark.parametrize("iterations", [2, 3])
