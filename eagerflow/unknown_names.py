@@ -34,7 +34,8 @@ def find_hint(owner: str, name: str) -> str | None:
 
     Args:
         owner: the name of the module or the class; ``"axis"`` for functions that are given a value
-            in the place of an axis; ``"explain"`` for that method.
+            in the place of an axis; ``"explain"`` for that method; ``"pair"`` for functions that
+            give values and indices elsewhere.
         name: the name that it lacks, or of the function.
     """
     return _find(owner, name)
@@ -66,7 +67,9 @@ def unknown_name(
             n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
         ]
         longer = [n for n in public if n.startswith(name)] if len(name) > 2 else []
-        suggestion = longer[0] if len(longer) == 1 else nearest(name, public, 0.8)
+        same = [n for n in public if n.lower() == name.lower()]  # few letters alike: WarmUp, warmup
+        alike = same or longer
+        suggestion = alike[0] if len(alike) == 1 else nearest(name, public, 0.8)
         hint = f"did you mean {suggestion!r}?" if suggestion else None
     return UnknownNameError(f"{owner} has no {name!r}", hint=hint)
 

@@ -38,7 +38,7 @@ from eagerflow.hints.nn import (
     initial_hint,
 )
 from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS, SCHEDULES
-from eagerflow.hints.parameter_names import AXES
+from eagerflow.hints.parameter_names import AXES, PAIRS
 from eagerflow.hints.replacement_programs import PROGRAMS
 
 __all__ = ["ATTRIBUTES", "MODULE_NAMES", "find"]
@@ -78,7 +78,7 @@ ATTRIBUTES: Final = {
     "Queue": QUEUES,
 }
 #: by what takes the name, which is the value of an argument, or that of the function
-_VALUES: Final = {"axis": AXES, "explain": EXPLAINED}
+_VALUES: Final = {"axis": AXES, "explain": EXPLAINED, "pair": PAIRS}
 
 
 def find(owner: str, name: str) -> str | None:
@@ -86,7 +86,8 @@ def find(owner: str, name: str) -> str | None:
 
     Args:
         owner: the name of the module or the class; ``"axis"`` for functions that are given a value
-            in the place of an axis; ``"explain"`` for that method.
+            in the place of an axis; ``"explain"`` for that method; ``"pair"`` for functions that
+            give values and indices elsewhere.
         name: the name that it lacks, or of the function.
     """
     if owner in ATTRIBUTES:

@@ -14,6 +14,10 @@ _SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=
 _FREEZE: Final = (
     "net.freeze() and net.unfreeze(); net.trainable has the variables that are not frozen"
 )
+_PADS: Final = (
+    "dataset.padded_batch(16) pads sequences to one length, and recurrent layers take their "
+    "lengths: lstm(x, lengths=lengths)"
+)
 
 #: of ``ef.nn``, names that are no classes here
 NN: Final = {
@@ -39,7 +43,10 @@ NN: Final = {
     "Upsample": "use the function ef.nn.functional.interpolate",
     "ZeroPad2d": "use the function ef.nn.functional.pad",
     "utils": "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm) clips gradients; "
-    "recurrent layers take padded sequences with lengths=",
+    + _PADS,
+    **dict.fromkeys(
+        ("pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence"), _PADS
+    ),
 }
 
 #: of ``ef.nn.functional``

@@ -13,7 +13,6 @@ _FUNCTIONS: Final = {
     "ChainedSchedule(schedules, milestones)": ("join_schedules",),
     "CosineSchedule(0.1, steps=100)": (
         "CosineDecay", "CosineDecayRestarts", "cosine_decay", "cosine_decay_schedule",
-        "warmup_cosine_decay_schedule",
     ),
     "ExponentialSchedule(0.1, gamma=0.99)": (
         "ExponentialDecay", "exponential_decay", "exponential_decay_schedule",
@@ -24,6 +23,10 @@ _FUNCTIONS: Final = {
     "PolynomialSchedule(0.1, steps=100)": (
         "LinearLR", "PolynomialDecay", "PolynomialLR", "linear_schedule", "polynomial_decay",
         "polynomial_schedule",
+    ),
+    "WarmUp(ef.optim.CosineSchedule(0.1, steps=100), steps=10)": (
+        "LinearWarmup", "linear_warmup", "warmup", "warmup_constant_schedule",
+        "warmup_cosine_decay_schedule",
     ),
 }  # fmt: skip
 

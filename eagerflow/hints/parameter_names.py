@@ -102,6 +102,8 @@ NOT_HERE: Final = by_name(
         "nothing": "where mask",
         "combine it with the result: x.sum() + initial, ef.maximum(x.max(), initial)": "initial",
         "x.astype(dtype) converts": "dtype",
+        "data.padded_batch(16) in the place of data.batch(16) pads elements of several sizes, and "
+        "data.batch(16).map(f) calls f with a batch": "collate_fn",
         "sorts are stable: ef.sort(x, axis)": "kind",
         "the matrix is made Hermitian by the mean with its transpose; of one triangle, "
         "ef.tril(x) + ef.tril(x, -1).mT makes it": "UPLO",
@@ -199,9 +201,14 @@ AXES: Final = {
 #: hint for functions whose first parameter is a shape
 SHAPES: Final = "the shape is one tuple, such as (2, 3), and later arguments have names"
 
-#: functions that return a pair elsewhere, and the hint
-PAIRS: Final = ("max", "min", "sort")
-PAIR: Final = "values and indices are two calls: ef.{name}(x, axis), ef.arg{name}(x, axis)"
+#: functions that return values and indices elsewhere, with hints
+PAIRS: Final = {
+    **{
+        name: f"values and indices are two calls: ef.{name}(x, axis), ef.arg{name}(x, axis)"
+        for name in ("max", "min", "sort")
+    },
+    "median": "the result is the values alone: ef.median(x, axis)",
+}
 #: the hint for two axes that are given to ``transpose``, as in its error
 SWAPPED: Final = "two axes are swapped by x.swapaxes{axes}"
 #: modules that are functions elsewhere, with hints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 import re
@@ -69,7 +70,7 @@ def remedy(error: TypeError) -> str | None:
     ...     print(ef.hints.refused_calls.remedy(error))
     use axis= instead of dim=: sum(x, /, axis=None, dtype=None, *, keepdims=False)
     """
-    trace = _last(error.__traceback__)
+    trace = last_trace(error.__traceback__)
     if trace is None:
         return None
     text = str(error)
@@ -149,6 +150,8 @@ def of_call(
     >>> ef.hints.refused_calls.of_call(ef.zeros, 3, [], "zeros").partition(":")[0]
     'the shape is one tuple, such as (2, 3), and later arguments have names'
     >>> ef.hints.refused_calls.of_call(ef.zeros, 1, ["dtype"], "zeros")
+    >>> ef.hints.refused_calls.of_call(ef.sort, 2, ["axis"], "sort").partition("(")[0]
+    'the call is sort'
     """
     parameters = _parameters(function)
     if parameters is None:
@@ -159,8 +162,11 @@ def of_call(
         refused = [of_argument(function, k, name) for k in keywords if k not in taken]
         if refused:
             return "; ".join(filter(None, dict.fromkeys(refused)))
-    room = sum(p.kind in _POSITIONAL for p in parameters)
-    if positional is None or positional <= room or inspect.Parameter.VAR_POSITIONAL in kinds:
+    if positional is None:
+        return None
+    places = [p.name for p in parameters if p.kind in _POSITIONAL]
+    twice = any(k in places[:positional] for k in keywords)
+    if not twice and (positional <= len(places) or inspect.Parameter.VAR_POSITIONAL in kinds):
         return None
     return of_argument(function, "", name)
 
@@ -210,7 +216,7 @@ def last_frame(error: BaseException) -> FrameType | None:
     Args:
         error: any, with its traceback.
     """
-    trace = _last(error.__traceback__)
+    trace = last_trace(error.__traceback__)
     return None if trace is None else trace.tb_frame
 
 
@@ -252,8 +258,12 @@ def _size_of_result(frame: FrameType, offset: int) -> str | None:
 # --- which function it is -------------------------------------------------------------------
 
 
-def _last(trace: TracebackType | None) -> TracebackType | None:
-    """The innermost traceback: of the caller's frame, as the refused function has none yet."""
+def last_trace(trace: TracebackType | None) -> TracebackType | None:
+    """The innermost traceback: of the caller's frame, as the refused function has none yet.
+
+    Args:
+        trace: of an error.
+    """
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace
@@ -355,6 +365,20 @@ def value_of(path: tuple[str, ...], frame: FrameType) -> Any:
             if isinstance(value, (classmethod, staticmethod, MethodType)):
                 value = value.__func__
     return value
+
+
+def value_at(node: ast.expr, frame: FrameType) -> Any:
+    """The value of a name with attributes, None for any other expression.
+
+    Args:
+        node: the expression.
+        frame: the frame that it is in.
+    """
+    path: list[str] = []
+    while isinstance(node, ast.Attribute):
+        path.append(node.attr)
+        node = node.value
+    return value_of((node.id, *reversed(path)), frame) if isinstance(node, ast.Name) else None
 
 
 # --- how it is called -----------------------------------------------------------------------

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from eagerflow.hints import (
+    absent_results,
     foreign_operands,
     iterated_dicts,
     missing_attributes,
     missing_imports,
     refused_calls,
     uncalled_methods,
+)
+
+#: the modules that look for a remedy, in this order, by the kind of error
+_ATTRIBUTES: Final[tuple[Any, ...]] = (iterated_dicts, missing_attributes, absent_results)
+_CALLS: Final[tuple[Any, ...]] = (
+    iterated_dicts,
+    refused_calls,
+    foreign_operands,
+    uncalled_methods,
+    absent_results,
 )
 
 
@@ -27,7 +40,5 @@ def remedy(error: TypeError | AttributeError | ImportError) -> str | None:
     """
     if isinstance(error, ImportError):
         return missing_imports.remedy(error)
-    if isinstance(error, AttributeError):
-        return iterated_dicts.remedy(error) or missing_attributes.remedy(error)
-    finders = (iterated_dicts, refused_calls, foreign_operands, uncalled_methods)
+    finders = _ATTRIBUTES if isinstance(error, AttributeError) else _CALLS
     return next(filter(None, (finder.remedy(error) for finder in finders)), None)

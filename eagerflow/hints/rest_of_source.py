@@ -27,7 +27,6 @@ from eagerflow.hints.parameter_names import (
     CALLED,
     CALLED_OF_MODULES,
     NOT_HERE,
-    PAIR,
     PAIRS,
     SHAPES,
     SWAPPED,
@@ -169,7 +168,7 @@ def _short(node: ast.AST) -> str:
             shown = first.iter
         case _:
             shown = node
-    text = ast.unparse(shown).partition("\n")[0]
+    text = ast.unparse(shown).partition("\n")[0].rstrip(":")
     return text if len(text) <= _LENGTH else f"….{text.rpartition('.')[2]}"
 
 
@@ -200,6 +199,10 @@ class _Reader:
                 return "'gpu:0'"
             case ast.Assign(targets=[ast.Tuple(elts=[_, _])], value=ast.Call() as call):
                 return self._of_pair(call)
+            case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=0 | 1)):
+                return self._of_pair(call) if _axis(call) else None  # of axis 0 it may be meant
+            case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+                return self._of_test(test)
         return iterated_dicts.of_names(node, self._names) if self._anywhere else None
 
     def _of_import(self, node: ast.ImportFrom) -> str | None:
@@ -350,13 +353,26 @@ class _Reader:
         return SWAPPED.format(axes=axes) if ours else None
 
     def _of_pair(self, call: ast.Call) -> str | None:
-        """The hint for ``values, indices = x.max(1)``."""
+        """The hint for ``values, indices = x.max(1)`` and ``x.max(1)[0]``."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in PAIRS:
             return None
         owner, name = self._names.value(call.func.value), call.func.attr
-        if owner is not UNKNOWN and owner is not ef:
+        if owner is not ef and not (self._anywhere and _may_be_ours(owner)):
             return None
-        return PAIR.format(name=name)
+        return PAIRS[name]
+
+    def _of_test(self, test: ast.expr) -> str | None:
+        """The hint for a method in the place of its result, which is always true."""
+        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test = test.operand
+        if not isinstance(test, ast.Attribute):
+            return None
+        owner, method = self._names.value(test.value), self._names.value(test)
+        if not isinstance(owner, Instance) or not inspect.isfunction(method) or not is_ours(method):
+            return None
+        written = f"{ast.unparse(test)}()"
+        optional = str(method.__annotations__.get("return")).endswith("| None")
+        return f"it is a method: {written}{' is not None' * optional}"
 
 
 def _is_optimiser(kind: object) -> bool:
@@ -367,6 +383,13 @@ def _may_be_ours(owner: object) -> bool:
     """Whether the owner of a name is an object of eagerflow, or may be one."""
     kinds = owner.kind.__mro__ if isinstance(owner, Instance) else ()
     return owner is UNKNOWN or any(map(is_ours, kinds))
+
+
+def _axis(call: ast.Call) -> int | None:
+    """The axis of `x.max(1)`, `f.max(x, 1)` or `x.max(axis=1)`, if it is written as a number."""
+    named = [k.value for k in call.keywords if k.arg in ("axis", "dim")]
+    axes = named or call.args[-1:]
+    return _integer(axes[0]) if axes else None
 
 
 def _integer(node: ast.expr) -> int | None:

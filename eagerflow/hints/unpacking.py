@@ -22,8 +22,8 @@ from typing import Any, Final, TypeAlias
 import eagerflow as ef
 from eagerflow.errors import GradientError, GradientWarning, TensorValueError
 from eagerflow.extending import Source
-from eagerflow.hints.parameter_names import PAIR, PAIRS
-from eagerflow.hints.refused_calls import value_of
+from eagerflow.hints.parameter_names import PAIRS
+from eagerflow.hints.refused_calls import value_at
 
 #: position of a part in a nested result: its indices, from the outermost on
 _Place: TypeAlias = tuple[int, ...]
@@ -60,8 +60,8 @@ def check(x: Any, count: int, frame: FrameType) -> None:
         frame: the frame that unpacks it.
 
     Raises:
-        TensorValueError: it is the output of an attention; or the result of `max`, `min` or `sort`
-            with another length.
+        TensorValueError: it is the output of an attention; or the result of `max`, `min`, `sort` or
+            `median` with another length. With the same length there is a warning, as below.
         GradientError: it is the gradient by one argument, with another length. With the same
             length this may be meant: there is only a warning, if the parts are no numbers.
     """
@@ -81,19 +81,28 @@ def _check_result(
     x: Any, count: int, fits: bool, call: ast.Call, place: _Place, frame: FrameType
 ) -> None:  # fmt: skip
     source = Source(frame.f_code, frame.f_lasti)
-    callee = _value(call.func, frame)
+    callee = value_at(call.func, frame)
     kind = type(callee).__name__
     if kind in _ALONE and _is_ours(callee):
         wrong = f"{kind} gives one tensor, which is unpacked into {count}"
         raise TensorValueError(wrong, given=str(x.type), hint=_ALONE[kind], source=source)
     if _gradient_at(call.func, callee, frame) == place:
         _check_gradient(x, count, fits, call, source)
-    elif not fits and count == 2 and isinstance(call.func, ast.Attribute):
-        name = call.func.attr
-        if name in PAIRS:
-            wrong = f"{name} gives one tensor, which is unpacked into {count}"
-            hint = PAIR.format(name=name)
-            raise TensorValueError(wrong, given=str(x.type), hint=hint, source=source)
+    elif count == 2 and isinstance(call.func, ast.Attribute) and call.func.attr in PAIRS:
+        _check_pair(x, fits, call.func.attr, source)
+
+
+def _check_pair(x: Any, fits: bool, name: str, source: Source) -> None:
+    wrong = f"{name} gives one tensor, which is unpacked into 2"
+    hint = PAIRS[name]
+    if not fits:
+        raise TensorValueError(wrong, given=str(x.type), hint=hint, source=source)
+    _warn(wrong, x, hint, UserWarning, source)
+
+
+def _warn(wrong: str, x: Any, hint: str, category: type[Warning], source: Source) -> None:
+    text = f"{wrong}\n  got: {x.type}\n  hint: {hint}\n  at: {source}"
+    warnings.warn_explicit(text, category, source.file, source.line, registry=_said)
 
 
 def _let_go(frame: FrameType) -> None:
@@ -112,15 +121,14 @@ def _check_gradient(x: Any, count: int, fits: bool, call: ast.Call, source: Sour
     if not fits:
         raise GradientError(wrong, given=str(x.type), hint=hint, source=source)
     if count == len(call.args):
-        text = f"{wrong}\n  got: {x.type}\n  hint: {hint}\n  at: {source}"
-        warnings.warn_explicit(text, GradientWarning, source.file, source.line, registry=_said)
+        _warn(wrong, x, hint, GradientWarning, source)
 
 
 def _gradient_at(func: ast.expr, callee: Any, frame: FrameType) -> _Place | None:
     """The position of the gradient by one argument in the result of a call, if there is one."""
     if isinstance(func, ast.Call):  # ef.grad(f)(x, y)
         chosen = {k.arg for k in func.keywords}
-        made = _value(func.func, frame)
+        made = value_at(func.func, frame)
         known = made is ef.grad or made is ef.value_and_grad
         if not known or len(func.args) != 1 or not chosen <= {_AUX}:
             return None
@@ -136,15 +144,6 @@ def _gradient_at(func: ast.expr, callee: Any, frame: FrameType) -> _Place | None
 def _is_ours(value: object) -> bool:
     """Whether the class of an object is eagerflow's own: others may compute attributes."""
     return str(type(value).__module__).startswith("eagerflow.")
-
-
-def _value(node: ast.expr, frame: FrameType) -> Any:
-    """The value of a name with attributes, None for any other expression."""
-    path: list[str] = []
-    while isinstance(node, ast.Attribute):
-        path.append(node.attr)
-        node = node.value
-    return value_of((node.id, *reversed(path)), frame) if isinstance(node, ast.Name) else None
 
 
 @lru_cache(maxsize=256)

@@ -23,6 +23,7 @@ from eagerflow.extending import (
     TensorLike,
     hint_at,
     is_traced,
+    module_getattr,
     one_of,
     require,
 )
@@ -38,6 +39,9 @@ __all__ = [
     "StepSchedule",
     "WarmUp",
 ]
+
+#: users find these names in ``ef.optim``, and look for others here as well
+__getattr__ = module_getattr("eagerflow.optim", globals())
 
 
 class AbstractSchedule(ABC):

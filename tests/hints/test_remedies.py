@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,30 @@ def test_nothing_is_said_of_other_operands() -> None:
         with pytest.raises(TypeError, match="unsupported operand") as caught:
             wrong()
         assert _notes(caught.value) == []
+
+
+def test_what_a_manager_restores_is_none_at_first(tmp_path: Path) -> None:
+    manager = ef.checkpoint.Manager(tmp_path)
+    restored: Any = manager.restore()
+    for use in (
+        lambda: manager.restore({"epoch": 0})["epoch"],  # type: ignore[index]
+        lambda: restored["epoch"],
+    ):
+        with pytest.raises(TypeError, match="not subscriptable") as caught:
+            use()
+        (note,) = _notes(caught.value)
+        assert note.startswith("restore gives None while there is no checkpoint: ")
+        assert note.endswith("if restored is not None: ... restored['epoch']")
+    with pytest.raises(AttributeError) as missing:
+        _ = restored.step
+    assert _notes(missing.value)[0].endswith("restored.step")
+
+
+def test_nothing_is_said_of_other_nones() -> None:
+    values: dict[str, Any] = {}
+    with pytest.raises(TypeError, match="not subscriptable") as caught:
+        values.get("a")["b"]
+    assert _notes(caught.value) == []
 
 
 def test_python_shows_it() -> None:

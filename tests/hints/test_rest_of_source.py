@@ -98,6 +98,13 @@ def test_each_line_of_a_program_of_pytorch(path: Path, monkeypatch: Any, tmp_pat
             "line 6: b.st",
         ),
         ("ef.data.Dataset.from_list([])", "line 3: ef.data.Dataset.from_list: Dataset.from_iter"),
+        ("q = net(x).max(-1)[0]", "line 3: net(x).max(-1)[0]: values and indices are two calls"),
+        ("ef.median(x, 1)[1]", "line 3: ef.median(x, 1)[1]: the result is the values alone"),
+        ("x.sort(axis=1)[0]", "line 3: x.sort(axis=1)[0]: values and indices are two calls"),
+        ("ef.data.DataLoader(x, collate_fn=f)", "ef.data.DataLoader: data.padded_batch(16) in"),
+        ("ef.nn.utils.rnn.pad_sequence(x)", "rnn.pad_sequence: dataset.padded_batch(16) pads"),
+        ("ef.sort(x, 1, axis=1)", "line 3: ef.sort: the call is sort(x, /, axis=-1"),
+        ("ef.optim.schedules.warmup(3)", "line 3: ef.optim.schedules.warmup: a schedule is"),
     ],
 )
 def test_a_line(line: str, hint: str) -> None:
@@ -124,6 +131,11 @@ def test_a_line(line: str, hint: str) -> None:
         "x.transpose(0, 2, 1)",
         "x.transpose(i, j)",
         "x.transpose((0, 2, 1))",
+        "low = points.max(0)[0]",
+        "x.max(i)[0]",
+        "x.max()[0]",
+        "x.max(1)[2]",
+        "ef.sort(x, axis=1)",
     ],
 )
 def test_what_is_right_or_of_others_is_not_told(line: str) -> None:
@@ -234,6 +246,36 @@ def test_an_unknown_receiver_gets_the_hints_of_all_classes() -> None:
     two = "def f(x): x.state_dict()\nf(ef.nn.Linear(2, 3))\nf(ef.optim.LBFGS([v]))"
     rest = _rest(f"import eagerflow as ef\nef.manual_seed(0)\n{two}\n")
     assert "x.state_dict: of a module: " in str(rest)
+
+
+_MANAGER = "manager = ef.checkpoint.Manager(path)\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("manager.save({}, step=3)", "line 4: manager.save: the call is save(step, tree, metrics"),
+        ("if manager.latest: pass", "if manager.latest: it is a method: manager.latest() is not"),
+        ("x = 1 if not manager.steps else 2", "it is a method: manager.steps()"),
+    ],
+)
+def test_wrong_uses_of_methods_of_known_objects(line: str, hint: str) -> None:
+    before = f"import eagerflow as ef\nef.manual_seed(0)\n{_MANAGER}"
+    assert hint in str(_rest(before + line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["manager.save(3, {}, metrics=m)", "manager.save(*a, step=3)", "if manager.directory: pass"],
+)
+def test_right_uses_of_methods_of_known_objects(line: str) -> None:
+    assert _rest(f"import eagerflow as ef\nef.manual_seed(0)\n{_MANAGER}{line}") is None
+
+
+def test_parts_of_results_in_programs_with_pytorch_are_its_own() -> None:
+    source = "import eagerflow as ef\nif 0: import {}\nef.manual_seed(0)\nx.max(1)[0]\n"
+    assert _rest(source.format("math")) is not None
+    assert _rest(source.format("torch")) is None
 
 
 def test_lines_with_one_hint_name_their_expressions() -> None:

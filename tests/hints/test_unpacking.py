@@ -175,10 +175,25 @@ def test_nothing_is_asked_of_what_is_called() -> None:
 def test_numbers_of_a_vector_are_unpacked_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """As by `dx, dv = slope(x, v)` in each step of a solver."""
     asked: list[Any] = []
-    monkeypatch.setattr(unpacking, "value_of", lambda *given: asked.append(given))
+    monkeypatch.setattr(unpacking, "value_at", lambda *given: asked.append(given))
     x, y = ef.grad(loss_of)(ef.ones(2), ef.tensor(0.0))
     assert float(x + y) == 4
     assert not asked
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ef.trace], ids=["eager", "traced"])
+def test_values_and_indices_of_two_rows(wrap: Any) -> None:
+    @wrap
+    def of_two_rows(x: Any) -> Any:
+        values, _order = ef.sort(x, 1)
+        low, high = x.max(1)  # numbers, such as bounds of points
+        return values.sum() + low + high
+
+    with pytest.warns(UserWarning, match="sort gives one tensor") as caught:
+        of_two_rows(ef.ones((2, 3)))
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert "ef.argsort(x, axis)" in str(warning.message)
 
 
 def test_values_and_indices() -> None:
@@ -186,5 +201,7 @@ def test_values_and_indices() -> None:
     with pytest.raises(TensorValueError, match="max gives one tensor, which is unpacked") as caught:
         _values, _indices = (x * 2).max(1)
     assert "ef.argmax(x, axis)" in str(caught.value.hint)
+    with pytest.raises(TensorValueError, match="median gives one tensor"):
+        _values, _indices = ef.median(x, 1)
     with pytest.raises(ValueError, match="too many values to unpack"):
         _a, _b = ef.exp(x)

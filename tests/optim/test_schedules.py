@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.errors import TensorValueError
+from eagerflow.errors import TensorValueError, UnknownNameError
 from tests.messages import says
 
 o = ef.optim
@@ -237,3 +237,19 @@ def test_a_negative_rate_has_no_current_value() -> None:
     optimiser = o.SGD([ef.Variable(1.0)], lr=lambda n: n - 1.0)
     with pytest.raises(TensorValueError, check=says("the learning rate is negative or NaN")):
         _ = optimiser.current_lr
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("warmup", "WarmUp(ef.optim.CosineSchedule("),
+        ("cosineschedule", "did you mean 'CosineSchedule'?"),
+        ("StepLR", "lr=ef.optim.StepSchedule("),
+    ],
+)
+@pytest.mark.parametrize("module", [ef.optim, ef.optim.schedules], ids=["optim", "schedules"])
+def test_names_of_other_frameworks(module: Any, name: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"eagerflow.optim has no '{name}'") as caught:
+        getattr(module, name)
+    assert hint in str(caught.value.hint)
+    assert "schedules" not in dir(ef.optim)

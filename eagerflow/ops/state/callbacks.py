@@ -312,7 +312,7 @@ def _check_arguments(function: Any, out_types: Any, args: tuple[Any, ...]) -> No
             "py_call: the types of the results of the function are missing",
             given=f"py_call({name}, x{', ...' * bool(args)})",
             expected=f"py_call({name}, out_types, x{', ...' * bool(args)})",
-            hint=f'for a result like x: ef.py_call({name}, x.type, x), or a type as text, '
+            hint=f"for a result like x: ef.py_call({name}, x.type, x), or a type as text, "
             f'"f32[8]"; for a function without a result: ef.py_call({name}, None, x)',
         )
 
