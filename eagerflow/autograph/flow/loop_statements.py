@@ -7,7 +7,7 @@ loop-carried values of a loop of the graph: `autograph/flow/carry.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
 from types import CodeType, FunctionType
@@ -59,12 +59,16 @@ class _Unrolled:
     Attributes:
         line: of the loop, for messages.
         iterations: their number, over all runs of the loop.
+        runs: the number of runs.
+        lengths: the numbers of iterations of single runs.
         nodes: the number of nodes that they put into the graph.
     """
 
     line: str
     iterations: int = 0
     nodes: int = 0
+    runs: int = 0
+    lengths: set[int] = field(default_factory=set)
 
     @property
     def warning(self) -> str:
@@ -77,7 +81,17 @@ class _Unrolled:
 
     def __str__(self) -> str:
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes:,} nodes"
-        return f"{self.line.rstrip(':')}: {self.iterations:,} iterations made {nodes}"
+        return f"{self.line.rstrip(':')}: {self._times} made {nodes}"
+
+    @property
+    def _times(self) -> str:
+        """The number of iterations: of each run, if there were several of that many."""
+        if self.runs < 2:
+            return f"{self.iterations:,} iterations"
+        if len(self.lengths) > 1:
+            return f"{self.iterations:,} iterations in {self.runs:,} runs"
+        (each,) = self.lengths
+        return f"{each:,} iteration{'s' * (each != 1)}, {self.runs:,} times,"
 
 
 def unrolled_loops(tracer: Tracer) -> list[_Unrolled]:
@@ -90,6 +104,8 @@ def unrolled_loops(tracer: Tracer) -> list[_Unrolled]:
             whole = by_code.setdefault(code, _Unrolled(one.line))
             whole.iterations += one.iterations
             whole.nodes += one.nodes
+            whole.runs += one.runs
+            whole.lengths |= one.lengths
     large = [one for one in by_code.values() if one.iterations > 1 and one.nodes]
     return sorted(large, key=lambda one: (-one.nodes, one.iterations))
 
@@ -153,6 +169,8 @@ class _Iterations:
             one = known.setdefault((self._graph, self._code), _Unrolled(self.line))
             one.iterations += self.count
             one.nodes += self._nodes
+            one.runs += 1
+            one.lengths.add(self.count)
 
 
 # --- `while` and `for` ------------------------------------------------------------------------

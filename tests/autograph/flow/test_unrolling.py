@@ -35,11 +35,23 @@ def test_unrolled_loops_are_told_with_their_lines() -> None:
     lines = [line for line in str(f.explain()).splitlines() if "unrolled: " in line]
     assert [line.partition(": for")[2] or line.partition(": while")[2] for line in lines] == [
         " _ in range(k):  # outer: 4 iterations made 12 nodes",
-        " j in range(2):  # inner: 8 iterations made 8 nodes",
+        " j in range(2):  # inner: 2 iterations, 4 times, made 8 nodes",
         " w in [1.0, 2.0]:  # in its body: 2 iterations made 4 nodes",
         " n < 3:  # counted: 3 iterations made 3 nodes",
     ]
     assert "unrolled" in f.explain()._repr_html_()
+
+
+def test_runs_of_several_lengths_are_counted_together() -> None:
+    @ef.trace
+    def f(x):
+        for i in range(3):
+            for _ in range(i):  # inner
+                x = x * 2
+        return x
+
+    f(x)
+    assert "# inner: 3 iterations in 3 runs made 3 nodes" in str(f.explain())
 
 
 def test_many_nodes_are_warned_of() -> None:
