@@ -146,14 +146,89 @@ def _grouped(items: Sequence[str], most: int = 4) -> list[str]:
         value, because, why = item.partition(", because of ")
         groups.setdefault(because + why, []).append(value)
     return [
-        ", ".join(_first(values, most)).replace(", and ", " and ") + why
+        ", ".join(_first(values, most)).replace(", and ", " and ")
+        + (why.replace(_ITS, _THEIR, 1) if len(values) > 1 else why)
         for why, values in groups.items()
     ]
 
 
+#: the begin of a reason, for one value and for several
+_ITS: Final = ", because of its "
+_THEIR: Final = ", because of their "
+
+
+#: the values of arguments in a signature, and sizes
+_VALUES: Final = re.compile(r"=[^,)]*|\[[^\]]*\]")
+#: the verb in a cause that is a sentence
+TOLD: Final = re.compile(r" (is|was|has) ")
+#: traces in a row that differ in values only, from which the first and the last stand for all
+_ALIKE: Final = 4
+
+
+def _likeness(record: TraceRecord) -> tuple[object, ...]:
+    """What traces have in common that differ only in values of arguments, and in sizes."""
+    static = [f"{value.partition('=')[0]}{why}" for value, _, why in map(_parted, record.static)]
+    notes = record.notes, record.unrepeated, record.outside
+    return _VALUES.sub("", record.signature), record.scope, *_causes(record.reason), *static, *[
+        text for texts in notes for text in texts
+    ]  # fmt: skip
+
+
+def _parted(item: str) -> tuple[str, str, str]:
+    return item.partition(", because of ")
+
+
+def _causes(reason: str) -> list[str]:
+    """What differed, by the text of a reason: ``["step"]`` for "step: now 2, before 1"."""
+    return [part.partition(": ")[0] for part in reason.split("; ")]
+
+
+def _runs(records: Sequence[TraceRecord]) -> list[list[TraceRecord]]:
+    """The traces in their order, in groups of neighbours that differ in values only."""
+    runs: list[list[TraceRecord]] = []
+    last: tuple[object, ...] = ()
+    for record in records:
+        likeness = _likeness(record)
+        if runs and likeness == last:
+            runs[-1].append(record)
+        else:
+            runs.append([record])
+        last = likeness
+    return runs
+
+
+def _entries(records: Sequence[TraceRecord]) -> list[tuple[str, TraceRecord | str, float]]:
+    """The traces to show by their numbers, with texts in the place of many that are alike.
+
+    The last part is the duration of all that an entry stands for.
+    """
+    entries: list[tuple[str, TraceRecord | str, float]] = []
+    number = 1
+    for run in _runs(records):
+        shown = list(enumerate(run, number))
+        number += len(run)
+        if len(run) < _ALIKE:
+            entries += [(f"{i}.", record, record.seconds) for i, record in shown]
+            continue
+        first, *between, last = shown
+        entries.append((f"{first[0]}.", first[1], first[1].seconds))
+        seconds = sum(record.seconds for _, record in between)
+        entries.append((f"{between[0][0]}.-{between[-1][0]}.", _alike(between[-1][1], len(between)),
+                        seconds))  # fmt: skip
+        entries.append((f"{last[0]}.", last[1], last[1].seconds))
+    return entries
+
+
+def _alike(record: TraceRecord, count: int) -> str:
+    """The text for some traces that are like their neighbours."""
+    causes = ", ".join(_causes(record.reason))
+    why = f"because {causes}" if TOLD.search(causes) else f"which differ in {causes}"
+    return f"{count} more traces like these, {why}"
+
+
 @final
-class Explanation:
-    """The explanation of a traced function, shown as text, and as a table in notebooks.
+class Explanation(str):
+    """The explanation of a traced function: its text, and a table in notebooks.
 
     Args:
         name: of the function.
@@ -166,33 +241,55 @@ class Explanation:
         records: its traces.
     """
 
-    def __init__(self, name: str, records: Sequence[TraceRecord], tier: str, kernels: str) -> None:
-        self.name = name
-        self.records = tuple(records)
-        self._how = f"run by the {tier} tier on {kernels} kernels"
+    __slots__ = ("__weakref__", "_how", "_made_of", "name", "records")
+    name: str
+    records: tuple[TraceRecord, ...]
+    _how: str
+    _made_of: tuple[Any, ...]
 
-    def __str__(self) -> str:
-        count = len(self.records)
-        if not count:
-            return f"{self.name}: not traced yet"
-        traces = "1 trace" if count == 1 else f"{count} traces"
-        lines = [f"{self.name}: {traces}, {self._how}"]
-        for i, record in enumerate(self.records, 1):
-            first, *rest = str(record).split("\n")
-            lines.append(f"{i}. {first}")
-            lines += [f"   {line}" for line in rest]
-        return "\n".join(lines)
+    def __new__(
+        cls, name: str, records: Sequence[TraceRecord], tier: str, kernels: str
+    ) -> Explanation:  # fmt: skip
+        how = f"run by the {tier} tier on {kernels} kernels"
+        self = super().__new__(cls, _text(name, records, how))
+        self.name, self.records, self._how = name, tuple(records), how
+        self._made_of = name, self.records, tier, kernels
+        return self
 
-    __repr__ = __str__
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self._made_of
+
+    __repr__ = str.__str__
 
     def _repr_html_(self) -> str:
         titles = ("", "signature", "nodes", "traced in", "why", "")
         head = "<tr>" + "".join(f"<th{_LEFT}>{title}</th>" for title in titles) + "</tr>"
         rows = []
-        for i, r in enumerate(self.records, 1):
-            more = [f"{kind}: {item}" for kind, item in r.shown()]
-            cells = (str(i), r.signature, str(r.nodes), f"{r.seconds * 1e3:.1f} ms", r.reason)
+        for number, r, seconds in _entries(self.records):
+            cells, more = (number.rstrip("."), "", "", _ms(seconds), str(r)), []
+            if isinstance(r, TraceRecord):
+                cells = (cells[0], r.signature, str(r.nodes), cells[3], r.reason)
+                more = [f"{kind}: {item}" for kind, item in r.shown()]
             texts = [escape(cell) for cell in cells] + ["<br>".join(map(escape, more))]
             rows.append("<tr>" + "".join(f"<td{_LEFT}>{text}</td>" for text in texts) + "</tr>")
         title = f"<b>{escape(self.name)}</b>, {self._how}"
         return f"{title}<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _text(name: str, records: Sequence[TraceRecord], how: str) -> str:
+    if not records:
+        return f"{name}: not traced yet"
+    traces = "1 trace" if len(records) == 1 else f"{len(records)} traces"
+    lines = [f"{name}: {traces}, {how}"]
+    for number, entry, seconds in _entries(records):
+        if isinstance(entry, str):
+            lines.append(f"{number} {entry}, traced in {_ms(seconds)}")
+            continue
+        first, *rest = str(entry).split("\n")
+        lines.append(f"{number} {first}")
+        lines += [f"   {line}" for line in rest]
+    return "\n".join(lines)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -40,6 +41,46 @@ def test_one_node_is_not_nodes() -> None:
     f = ef.trace(lambda x: ef.exp(x))
     f(ef.ones(2))
     assert "1 node, traced in" in str(f.explain())
+
+
+def test_an_explanation_is_a_text() -> None:
+    f = ef.trace(lambda x: ef.exp(x), name="f")
+    explanation = f.explain()
+    assert explanation == str(explanation) == repr(explanation) == "f: not traced yet"
+    f(ef.ones(2))
+    explanation = f.explain()
+    assert isinstance(explanation, str)
+    assert "the first call" in explanation
+    assert explanation[:10] == "f: 1 trace"
+    assert len(explanation.splitlines()) >= 3
+    again = pickle.loads(pickle.dumps(explanation))
+    assert (again, again.name, again.records[0].nodes) == (explanation, "f", 1)
+
+
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")
+def test_traces_that_differ_in_one_value_are_folded() -> None:
+    f = ef.trace(lambda x, n, mode: x * int(n), name="f")
+    for n in range(9):
+        f(ef.ones(2), n, "a")
+    for mode in ("b", "c"):
+        f(ef.ones(2), 1, mode)
+    text = f.explain()
+    begins = [line.partition(" ")[0] for line in text.splitlines()[1:] if line[0] != " "]
+    assert begins == ["1.", "2.", "3.-8.", "9.", "10.", "11."]
+    assert "\n3.-8. 6 more traces like these, which differ in n, traced in " in text
+    assert text.startswith("f: 11 traces, ")
+    assert ">3.-8</td>" in text._repr_html_()
+    assert "6 more traces like these, which differ in n</td>" in text._repr_html_()
+
+
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")
+def test_traces_for_one_change_outside_are_folded() -> None:
+    state = SimpleNamespace(mode="")
+    f = ef.trace(lambda x: x * len(state.mode), name="f")
+    for n in range(6):
+        state.mode = "a" * n
+        f(ef.ones(2))
+    assert "3.-5. 3 more traces like these, which differ in state.mode, " in f.explain()
 
 
 def test_explanations_are_tables_in_notebooks() -> None:
@@ -132,7 +173,7 @@ def test_static_values_of_one_reason_are_one_line() -> None:
     (line,) = [line for line in str(record).split("\n") if "static" in line]
     names = [f"layers[0].{name}" for name in ("stride=1", "padding=0", "dilation=1", "groups=1")]
     assert all(name in line for name in names)
-    assert " and 4 more, because of its use as an index or a size in " in line
+    assert " and 4 more, because of their use as an index or a size in " in line
     assert line.endswith("groups=self.groups, **sizes)")
     assert "and 4 more, because of" in f.explain()._repr_html_()
 

@@ -11,7 +11,7 @@ from eagerflow.capture.equality import same_value
 from eagerflow.capture.inputs_and_stores import fits
 from eagerflow.core.moves_to_scopes import text_of_scope
 from eagerflow.function.cache_entry import CacheEntry
-from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.explanations import TOLD, LeafRecord, TraceRecord
 from eagerflow.function.lookup.call_arguments import FOREIGN, Call
 from eagerflow.function.lookup.trace_cache import Cache
 from eagerflow.tracing.number_conditions import checker
@@ -21,8 +21,6 @@ _SHOWN: Final = 4  # maximum number of differences that a reason names
 _WARNED_AT: Final = 3
 #: the same, where a truth value differs
 _MANY_TRUTHS: Final = 8
-#: the verb in a culprit that is a sentence
-_TOLD: Final = re.compile(r" (is|was|has) ")
 
 
 @final
@@ -41,7 +39,7 @@ class Reason:
     @property
     def clause(self) -> str:
         """The clause that follows "traced again" in a sentence."""
-        if _TOLD.search(self.culprit):
+        if TOLD.search(self.culprit):
             return f"because {self.text}"
         return f"because of {self.culprit}; {self.text}"
 
@@ -71,12 +69,51 @@ class RetraceCounts:
         count = self._traces[reason.culprit] = self._traces.get(reason.culprit, 1) + 1
         if count != (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
             return ""
-        static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
+        static = "".join(
+            f"; static: {item}{_remedy(reason.culprit, item)}"
+            for item in record.static_of(reason.culprit)[:1]
+        )
         return f"{name} was traced {count} times {reason.clause}{static}; f.explain() shows all"
 
     def clear(self) -> None:
         """Count from the beginning."""
         self._traces.clear()
+
+
+def _remedy(name: str, static: str) -> str:
+    """What keeps a number symbolic, so that it needs no trace for each value; empty if nothing may.
+
+    Args:
+        name: of the argument.
+        static: the description of its static value, which ends with the line that asked for it.
+    """
+    what, _, code = static.partition(", because of ")
+    if what.startswith("axis "):
+        return ""
+    if _LOOP.search(code):
+        return f"; to keep {name} symbolic, pass ef.tensor({name}), for a loop of the graph"
+    if code.startswith(_SIZE):
+        return ""
+    found = dict.fromkeys(_CALL.findall(code))
+    swaps = [f"ef.{called} in place of {of}.{called}" for of, called in found if _is_ours(called)]
+    if swaps:
+        return f"; to keep {name} symbolic, write {' and '.join(swaps)}"
+    return (
+        f"; {name} stays symbolic in arithmetic, comparisons and functions of eagerflow, such as "
+        f"ef.cos({name})"
+    )
+
+
+#: a loop over a range, calls of functions of other modules, and the reason of sizes and indices
+_LOOP: Final = re.compile(r"\bin range\(")
+_CALL: Final = re.compile(r"\b(math|np|numpy)\.(\w+)\(")
+_SIZE: Final = "its use as an index"
+
+
+def _is_ours(name: str) -> bool:
+    import eagerflow  # noqa: PLC0415 - all of it, once it is there
+
+    return callable(getattr(eagerflow, name, None))
 
 
 def reason_of(call: Call, cache: Cache) -> Reason:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import linecache
+import math
 import threading
 import warnings
 import weakref
@@ -164,6 +165,28 @@ def test_more_traces_than_allowed_are_an_error() -> None:
     assert f(ef.tensor(2.0)).item() == 3.0
 
 
+@pytest.mark.parametrize(
+    ("function", "remedy"),
+    [
+        (lambda x, n: x * math.cos(n) * math.exp(n),
+         "; to keep n symbolic, write ef.cos in place of math.cos and ef.exp in place of"),
+        (lambda x, n: x * math.gamma(n + 1), "; n stays symbolic in arithmetic, comparisons and"),
+        (lambda x, n: x * len(str(n)), "; n stays symbolic in arithmetic, comparisons and"),
+        (lambda x, n: x + ef.zeros(n + 1).sum(), None),
+    ],
+)  # fmt: skip
+def test_the_warning_names_the_remedy(function: Any, remedy: str | None) -> None:
+    f = ef.trace(function)
+    x = ef.tensor(1.0)
+    f(x, 0)
+    f(x, 1)
+    with pytest.warns(RetraceWarning) as caught:
+        f(x, 2)
+    (text,) = [str(w.message) for w in caught]
+    assert (remedy or "; f.explain() shows all") in text
+    assert ("symbolic" in text) == (remedy is not None)
+
+
 def test_the_third_trace_for_one_reason_warns_with_it() -> None:
     @ef.trace
     def f(x, n):
@@ -178,7 +201,8 @@ def test_the_third_trace_for_one_reason_warns_with_it() -> None:
         RetraceWarning,
         match=r"f was traced 3 times because of n; n: now 3, before 2 \(static\); "
         r"static: n=3, because of its use as an index or a size at .*"
-        r": for _ in range\(n\):; f.explain\(\) shows all$",
+        r": for _ in range\(n\):; to keep n symbolic, pass ef.tensor\(n\), for a loop of the "
+        r"graph; f.explain\(\) shows all$",
     ):
         f(x, 3)
 
