@@ -5,10 +5,10 @@ from eagerflow.profiling.node_statistics import NodeRow, NodeStatistics
 from eagerflow.profiling.outside_statistics import OutsideStatistics
 from eagerflow.profiling.profiles import OpStatistics, Profile, profile
 from eagerflow.profiling.queue_statistics import QueueStatistics
-from eagerflow.profiling.rows import Rows
+from eagerflow.profiling.rows import RowTable
 from eagerflow.profiling.thread_statistics import ThreadStatistics
 
 __all__ = [
     "LineStatistics", "NodeRow", "NodeStatistics", "OpStatistics", "OutsideStatistics", "Profile",
-    "QueueStatistics", "Rows", "ThreadStatistics", "profile",
+    "QueueStatistics", "RowTable", "ThreadStatistics", "profile",
 ]  # fmt: skip

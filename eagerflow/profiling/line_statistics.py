@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from eagerflow.events import NodeEvent, OpEvent
-from eagerflow.profiling.rows import AbstractRow, Rows
+from eagerflow.profiling.rows import AbstractRow, RowTable
 from eagerflow.source import Source
 
 
@@ -36,7 +36,7 @@ class LineStatistics(AbstractRow):
 
 def line_statistics(
     events: Iterable[OpEvent | NodeEvent], seconds: float
-) -> Rows[LineStatistics]:  # fmt: skip
+) -> RowTable[LineStatistics]:  # fmt: skip
     """The lines of some ops, by decreasing total time; ops without a line are left out.
 
     Args:
@@ -63,4 +63,4 @@ def line_statistics(
         LineStatistics(*place, texts[place], calls, total, total / seconds if seconds > 0 else 0.0)
         for place, (calls, total) in at_line.items()
     ]
-    return Rows(sorted(rows, key=lambda row: row.total, reverse=True))
+    return RowTable(sorted(rows, key=lambda row: row.total, reverse=True))

@@ -11,7 +11,7 @@ from typing import Final, final
 from eagerflow import events
 from eagerflow.events import AbstractEvent, NodeEvent
 from eagerflow.formatting import escape, seconds_text
-from eagerflow.profiling.rows import AbstractRow, Rows
+from eagerflow.profiling.rows import AbstractRow, RowTable
 
 _KEPT: Final = 1000  # times of one node, from which the median is taken
 
@@ -107,7 +107,7 @@ class NodeStatistics:
             times.total += event.seconds
             times.last.append(event.seconds)
 
-    def table(self) -> Rows[NodeRow]:
+    def table(self) -> RowTable[NodeRow]:
         """The rows of the nodes, by decreasing total time."""
         with self._lock:
             rows = [
@@ -122,7 +122,7 @@ class NodeStatistics:
                 )
                 for t in self._times.values()
             ]
-        return Rows(sorted(rows, key=lambda row: row.total, reverse=True))
+        return RowTable(sorted(rows, key=lambda row: row.total, reverse=True))
 
     def __str__(self) -> str:
         """The table of the nodes."""

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final, TypeAlias, final
 
 from eagerflow.events import AbstractEvent, CallEvent, NodeEvent, OpEvent, RetraceEvent, WaitEvent
-from eagerflow.profiling.rows import AbstractRow, Rows
+from eagerflow.profiling.rows import AbstractRow, RowTable
 from eagerflow.source import Source, cell_name
 
 #: the events that say what a thread does outside of ops
@@ -112,7 +112,7 @@ def outside_statistics(
     own: tuple[OpTimes, Sequence[Scope]],
     others: Iterable[tuple[OpTimes, Sequence[Scope]]],
     seconds: float,
-) -> Rows[OutsideStatistics]:
+) -> RowTable[OutsideStatistics]:
     """The rows by decreasing total time, those of the thread of the block first, with the rest.
 
     Args:
@@ -133,7 +133,7 @@ def outside_statistics(
     mine = [row for row in rows if row.is_own]
     rest = seconds - own[0].total - sum(row.total for row in mine)
     other = OutsideStatistics("other", "", None, True, 0, rest, _share(rest, seconds), 0)
-    return Rows([*mine, *[other] * (rest > 0.0), *rows[len(mine) :]])
+    return RowTable([*mine, *[other] * (rest > 0.0), *rows[len(mine) :]])
 
 
 def _share(total: float, seconds: float) -> float:

@@ -28,7 +28,7 @@ from eagerflow.profiling.outside_statistics import (
 from eagerflow.profiling.process_memory import ProcessMemory, in_words, process_memory
 from eagerflow.profiling.profile_text import to_html, to_text
 from eagerflow.profiling.queue_statistics import QueueStatistics, Wait, queue_statistics
-from eagerflow.profiling.rows import AbstractRow, Rows
+from eagerflow.profiling.rows import AbstractRow, RowTable
 from eagerflow.profiling.thread_statistics import (
     ThreadNames,
     ThreadStatistics,
@@ -153,7 +153,7 @@ class Profile:
         """Duration of the block, until now if it still runs; the sum if there were several."""
         return self._before + (perf_counter() - self._start if self._depth else 0.0)
 
-    def table(self) -> Rows[OpStatistics]:
+    def table(self) -> RowTable[OpStatistics]:
         """The rows of the ops, by decreasing total time.
 
         >>> with ef.profile() as p:
@@ -166,9 +166,9 @@ class Profile:
             groups[event.name, event.device].append(event)
         whole = sum(e.seconds for group in groups.values() for e in group)
         rows = [_statistics(group, whole) for group in groups.values()]
-        return Rows(sorted(rows, key=lambda row: row.total, reverse=True))
+        return RowTable(sorted(rows, key=lambda row: row.total, reverse=True))
 
-    def lines(self) -> Rows[LineStatistics]:
+    def lines(self) -> RowTable[LineStatistics]:
         """The rows of the lines of the user's code that ran ops, by decreasing total time.
 
         >>> with ef.profile() as p:
@@ -178,7 +178,7 @@ class Profile:
         """
         return line_statistics([event for event, _ in self._ops()], self.seconds)
 
-    def threads(self) -> Rows[ThreadStatistics]:
+    def threads(self) -> RowTable[ThreadStatistics]:
         """The rows of the threads and runners that ran ops, by decreasing total time.
 
         >>> import threading
@@ -193,7 +193,7 @@ class Profile:
         """
         return thread_statistics(self._ops(), self.seconds)
 
-    def queues(self) -> Rows[QueueStatistics]:
+    def queues(self) -> RowTable[QueueStatistics]:
         """The rows of queues and the like: one for each operation of each thread or runner.
 
         >>> letters = ef.Queue(3, ef.tensor(0), name="letters")
@@ -206,7 +206,7 @@ class Profile:
         cut = [*self._cut, *(self._cut_waits(end) if self._depth else ())]
         return queue_statistics(tuple(self._events), cut, end, self.seconds)
 
-    def outside(self) -> Rows[OutsideStatistics]:
+    def outside(self) -> RowTable[OutsideStatistics]:
         """The rows of what took time outside of ops, by decreasing total time.
 
         Those of the thread of the block come first, and add up to `seconds_outside`. They are

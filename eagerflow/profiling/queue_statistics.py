@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 from eagerflow.events import AbstractEvent, LevelEvent, QueueEvent, WaitEvent
-from eagerflow.profiling.rows import AbstractRow, Rows
+from eagerflow.profiling.rows import AbstractRow, RowTable
 
 #: kinds of meetings that hold no elements, and are no locks
 _NO_QUEUES: Final = frozenset({"runner", ""})
@@ -60,7 +60,7 @@ class Wait(NamedTuple):
 
 def queue_statistics(
     events: Sequence[tuple[AbstractEvent, str]], cut: Iterable[Wait], end: float, seconds: float
-) -> Rows[QueueStatistics]:
+) -> RowTable[QueueStatistics]:
     """The rows of the queues, those with the longest waits first.
 
     Args:
@@ -94,7 +94,7 @@ def queue_statistics(
     longest = dict.fromkeys(kinds, 0.0)
     for row in rows:
         longest[row.name] = max(longest[row.name], row.waited)
-    return Rows(sorted(rows, key=lambda row: (-longest[row.name], row.name, -row.waited)))
+    return RowTable(sorted(rows, key=lambda row: (-longest[row.name], row.name, -row.waited)))
 
 
 def _row(

@@ -1,4 +1,4 @@
-"""Rows of statistics, and lists of them: their texts, and a table in notebooks."""
+"""RowTable of statistics, and lists of them: their texts, and a table in notebooks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AbstractRow:
         return f"{type(self).__name__}({', '.join(texts)})"
 
 
-class Rows(list[_Row]):
+class RowTable(list[_Row]):
     """A list of rows of one kind, which prints as a table, in a notebook too."""
 
     __slots__ = ()

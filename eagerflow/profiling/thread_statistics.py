@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 from eagerflow.events import AbstractEvent
-from eagerflow.profiling.rows import AbstractRow, Rows
+from eagerflow.profiling.rows import AbstractRow, RowTable
 
 
 @final
@@ -59,7 +59,7 @@ class ThreadNames:
 
 def thread_statistics(
     events: Iterable[tuple[AbstractEvent, str]], seconds: float
-) -> Rows[ThreadStatistics]:
+) -> RowTable[ThreadStatistics]:
     """The rows of the threads, by decreasing total time of their ops.
 
     Args:
@@ -74,4 +74,4 @@ def thread_statistics(
         ThreadStatistics(name, calls, total, total / seconds if seconds > 0 else 0.0)
         for name, (calls, total) in sums.items()
     ]
-    return Rows(sorted(rows, key=lambda row: row.total, reverse=True))
+    return RowTable(sorted(rows, key=lambda row: row.total, reverse=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import eagerflow as ef
-from eagerflow.profiling import LineStatistics, OpStatistics, QueueStatistics, Rows
+from eagerflow.profiling import LineStatistics, OpStatistics, QueueStatistics, RowTable
 
 OP = OpStatistics("matmul", "cpu:0", 2, 0.0047212345, 0.0023606172, 0.0023606172, 0.58237109, 2000)
 
@@ -19,7 +19,7 @@ def test_the_text_of_a_row_has_units() -> None:
 
 
 def test_a_list_of_rows_is_a_table() -> None:
-    rows = Rows([LineStatistics("/folder/train.py", 12, f"y = x{' + 1' * 20}", 3, 0.5, 0.25)])
+    rows = RowTable([LineStatistics("/folder/train.py", 12, f"y = x{' + 1' * 20}", 3, 0.5, 0.25)])
     assert str(rows).splitlines() == [
         "file      line  text                                        calls   total  share",
         "train.py  12    y = x + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 +...      3  500 ms  25.0%",
@@ -30,13 +30,13 @@ def test_a_list_of_rows_is_a_table() -> None:
 
 
 def test_a_long_list_is_cut() -> None:
-    rows = Rows([OP] * 50)
+    rows = RowTable([OP] * 50)
     assert str(rows).splitlines()[-1] == "and 10 more"
     assert "and 10 more" in rows._repr_html_()
 
 
 def test_an_empty_list_is_one() -> None:
-    assert (repr(Rows[OpStatistics]()), Rows[OpStatistics]()._repr_html_()) == ("[]", "[]")
+    assert (repr(RowTable[OpStatistics]()), RowTable[OpStatistics]()._repr_html_()) == ("[]", "[]")
 
 
 def test_rows_of_profiles_are_tables() -> None:
