@@ -37,6 +37,17 @@ def table_lines(rows: Iterable[Cells], left: int) -> list[str]:
     return lines
 
 
+def kind_of(value: object) -> str:
+    """The class of a value with its article, for messages.
+
+    >>> from eagerflow.formatting import kind_of
+    >>> kind_of(3), kind_of((3, 4))
+    ('an int', 'a tuple')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
 def escape(text: str) -> str:
     """``text`` escaped for HTML."""
     import html  # noqa: PLC0415 - notebooks have loaded it; 1 ms of a script's first trace

@@ -99,8 +99,17 @@ def _before(code: bytes, at: int) -> int:
     return max(before, 0)
 
 
-def _add_all(error: BaseException) -> None:
-    """Add the remedy, and a note on other code in the error's source that would be refused."""
+#: the notes on other code that errors of threads have had, as several threads often fail alike
+_told_in_threads: Final[dict[str, object]] = {}
+
+
+def _add_all(error: BaseException, once: bool = False) -> None:
+    """Add the remedy, and a note on other code in the error's source that would be refused.
+
+    Args:
+        error: any error.
+        once: whether to leave out a note on other code that the error of a thread has had.
+    """
     add_remedy(error)
     notes = getattr(error, "__notes__", ())
     if _find_rest is None or not (getattr(error, "hint", None) or any(map(_is_remedy, notes))):
@@ -109,7 +118,10 @@ def _add_all(error: BaseException) -> None:
         rest = _find_rest(error)
     except Exception:  # the user's error stays, with the hint that it has
         return
-    if rest is not None and rest not in notes:
+    if rest is None or rest in notes:
+        return
+    mine = object()
+    if not once or _told_in_threads.setdefault(rest, mine) is mine:
         error.add_note(rest)
 
 
@@ -155,7 +167,7 @@ def _show_of_thread(args: threading.ExceptHookArgs, /) -> None:
     if error is None:
         threading.__excepthook__(args)
         return
-    _add_all(error)
+    _add_all(error, once=True)
     with _hide(error):
         shown = (args.exc_type, error, error.__traceback__, args.thread)
         threading.__excepthook__(threading.ExceptHookArgs(shown))

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.formatting import kind_of
 
 _LENGTH: Final = np.dtype("<i8")
 
@@ -60,7 +61,7 @@ def _as_bytes(x: Any) -> bytes:
         )
     raise DTypeError(
         "the elements are not all bytes",
-        given=f"a {type(x).__name__} among the elements",
+        given=f"{kind_of(x)} among the elements",
         expected="a tensor, a number, bytes, an array, or nested sequences of one kind",
     )
 

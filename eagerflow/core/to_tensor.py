@@ -23,6 +23,7 @@ from eagerflow.errors import (
     InterchangeError,
     TensorValueError,
 )
+from eagerflow.formatting import kind_of
 from eagerflow.hardware import Device, Lane, as_device, from_host
 from eagerflow.hardware import device as on_device
 from eagerflow.hardware.device_scopes import runs_at
@@ -312,9 +313,7 @@ def _from_number(value: complex, dtype: DType | None, device: Device) -> Tensor:
     if dtype is None:
         dtype = _PYTHON_DTYPES[type(value) if type(value) in _PYTHON_DTYPES else _base(value)]
     if dtype is BYTES:
-        raise DTypeError(
-            f"{value!r} cannot be converted to bytes", given=f"a {type(value).__name__}"
-        )
+        raise DTypeError(f"{value!r} cannot be converted to bytes", given=kind_of(value))
     if isinstance(value, complex) and not dtype.is_complex:
         raise DTypeError(f"{value} is complex, {dtype.name} is not")
     if issubclass(type(value), AbstractNumber):
@@ -431,7 +430,7 @@ def _from_object(value: Any) -> np.ndarray[Any, Any]:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == object:
         raise DTypeError(
-            f"a {type(value).__name__} is not an array",
+            f"{kind_of(value)} is not an array",
             expected="a tensor, a number, a NumPy array, or nested sequences of numbers",
         )
     return array

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from types import MemberDescriptorType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from eagerflow.errors import TensorValueError
+from eagerflow.formatting import kind_of
 from eagerflow.types import DType, TensorSpec, TensorType
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def flatten(
         values, treedef = _optree().tree_flatten(tree, is_leaf, namespace=namespace)
     except RecursionError:
         wrong = "a container holds itself, or containers are nested too deeply"
-        raise TensorValueError(wrong, given=f"a {type(tree).__name__}") from None
+        raise TensorValueError(wrong, given=kind_of(tree)) from None
     for leaf in values:
         kind = type(leaf)
         if kind in _known:
@@ -318,17 +319,21 @@ def _parts_of(form: Any, value: Any) -> list[Any]:
 class _Star:
     """The stand-in for leaves in printed structures."""
 
-    __slots__ = ()
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "*") -> None:
+        self._text = text
 
     def __repr__(self) -> str:
-        return "*"
+        return self._text
 
 
-def show(treedef: TreeDef) -> str:
-    """A structure as text, with ``*`` for leaves.
+def show(treedef: TreeDef, leaves: Sequence[str] | None = None) -> str:
+    """A structure as text, with ``*`` for leaves, or a text for each.
 
     >>> from eagerflow.extending import tree
     >>> tree.show(tree.flatten(({"w": 1}, 2))[1])
     "({'w': *}, *)"
     """
-    return repr(unflatten(treedef, [_Star()] * treedef.num_leaves))
+    texts = ["*"] * treedef.num_leaves if leaves is None else leaves
+    return repr(unflatten(treedef, [*map(_Star, texts)]))

@@ -109,11 +109,13 @@ QUEUES: Final = by_name(
         "queue.size() == 0": "empty",
         "queue.size() == queue.capacity": "full",
         "queue.dequeue()": "get pop popleft",
+        "queue.dequeue_many(n); at the end, dequeue_up_to(n) takes what is left": "get_many",
         "queue.dequeue(timeout=0)": "get_nowait",
         "queue.closed": "is_closed",
         "queue.close(), and whoever reads ends after the last: for x in queue: ...; "
         "a runner of ef.spawn has join()": "join task_done",
         "queue.capacity": "maxsize",
+        "queue.enqueue_many(xs)": "extend put_many",
         "queue.enqueue(x, timeout=0)": "put_nowait",
         "queue.size()": "qsize",
         "queue.close()": "shutdown",

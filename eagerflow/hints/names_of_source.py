@@ -101,6 +101,7 @@ class Names:
         self._functions: dict[str, ast.FunctionDef] = {}
         self._assigned: dict[str, list[ast.expr]] = {}  # to each name and self.name
         self._unpacked: dict[str, list[tuple[int, ast.Call]]] = {}
+        self._bound: set[str] = set()  # by loops and ``with`` statements
         self._annotated: dict[str, list[ast.expr]] = {}
         self._passed: dict[str, list[ast.expr]] = {}  # to each name that is a parameter
         self._under_way: set[str] = set()
@@ -112,6 +113,9 @@ class Names:
         self.packages: set[str] = set()
         for node in ast.walk(tree):
             self._note(node)
+            bound = node.target if isinstance(node, ast.For) else None
+            bound = node.optional_vars if isinstance(node, ast.withitem) else bound
+            self._bound.update(() if bound is None else [ast.unparse(bound)])
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 self._note_arguments(node)
@@ -269,11 +273,23 @@ class Names:
         if name in self._variables:
             value = self._variables[name]
             named = isinstance(value, ModuleType) or inspect.isclass(value)
-            return value if named or inspect.isfunction(value) else Instance(type(value))
+            if named or inspect.isfunction(value):
+                return value
+            return UNKNOWN if self._is_several(name, value) else Instance(type(value))
         if name in self._classes:
             bases = [self.value(base) for base in self._classes[name].bases]
             return next((b for b in bases if inspect.isclass(b)), UNKNOWN)
         return self._of_target(name)
+
+    def _is_several(self, name: str, value: object) -> bool:
+        """Whether a name may stand for objects of other kinds elsewhere."""
+        kind = Instance(type(value))
+        if not _is_told_apart(kind) or name not in self._assigned:
+            return False
+        others = self._once(name, lambda: [self.value(node) for node in self._assigned[name]])
+        return name in self._bound or (
+            others is not UNKNOWN and any(o not in (UNKNOWN, kind) for o in others)
+        )
 
     def _of_target(self, target: str) -> Any:
         """The value of a name or an attribute that is assigned, annotated, passed or at hand."""
@@ -281,6 +297,8 @@ class Names:
 
     def _of_sources(self, target: str) -> Any:
         assigned = [self.value(node) for node in self._assigned.get(target, ())]
+        if assigned and target in self._bound and any(map(_is_told_apart, assigned)):
+            return UNKNOWN
         if assigned and assigned[0] is not UNKNOWN:
             known = {value for value in assigned if value is not UNKNOWN}
             return UNKNOWN if len(known) > 1 and _is_told_apart(assigned[0]) else assigned[0]
@@ -332,7 +350,7 @@ def _returned(function: ast.FunctionDef) -> list[ast.expr]:
 def _result(function: FunctionType) -> Any:
     """The result of a function of eagerflow, if its class has hints of its own."""
     name = function.__annotations__.get("return")
-    kind = function.__globals__.get(name) if isinstance(name, str) else name
+    kind = inspect.unwrap(function).__globals__.get(name) if isinstance(name, str) else name
     result = Instance(kind) if inspect.isclass(kind) else UNKNOWN
     return result if _is_told_apart(result) else UNKNOWN
 

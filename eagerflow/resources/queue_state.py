@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.errors import EnqueueCancelledError, QueueClosedError, note_failure
+from eagerflow.errors import EnqueueCancelledError, QueueClosedError, WaitTimeoutError, note_failure
 from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
@@ -65,6 +65,15 @@ class _Enqueue(AbstractAttempt):
     def keep(self) -> None:
         if self._keep is not None:
             self._keep()
+
+    def late(self, seconds: float | None) -> Exception:
+        error = super().late(seconds)
+        if self.sent and isinstance(error, WaitTimeoutError):
+            many = (
+                f"{self.sent} of its {self._count} elements {'was' if self.sent == 1 else 'were'}"
+            )
+            error.reword(f"{error.wrong}; {many} put in, and stay in the queue")
+        return error
 
     def retract(self) -> None:
         """Nothing: elements that are in stay in, as in TensorFlow; others may have taken them."""

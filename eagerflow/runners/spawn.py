@@ -17,7 +17,7 @@ from typing import Any, Final, ParamSpec, final, overload
 
 from eagerflow import events
 from eagerflow.core import interpreter
-from eagerflow.errors import TraceError, hide_frames
+from eagerflow.errors import TraceError, hide_frames, hides_frames
 from eagerflow.events import step_of
 from eagerflow.function.bound_function import BoundFunction
 from eagerflow.function.traced_function import TracedFunction
@@ -36,6 +36,14 @@ _P = ParamSpec("_P")
 #: keywords by which users ask for a number of runs
 _COUNTS: Final = frozenset(
     {"count", "epochs", "iterations", "n", "num_steps", "repeat", "steps", "times"}
+)
+#: keywords by which users ask for a number of threads
+_THREADS: Final = frozenset(
+    {"max_workers", "n_jobs", "num_threads", "num_workers", "threads", "workers"}
+)
+_EACH: Final = (
+    "each spawn starts one runner: runners = [ef.spawn(f, closes=queue) for _ in range(2)]; "
+    "the last one that ends closes the queue"
 )
 
 
@@ -139,6 +147,7 @@ def spawn(
 def spawn(fn: Callable[_P, object], /, *args: _P.args, **kwargs: _P.kwargs) -> Runner: ...
 
 
+@hides_frames
 def spawn(
     fn: Callable[..., object],
     /,
@@ -219,7 +228,8 @@ def _check_arguments(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         error = TypeError(f"spawn: {getattr(fn, '__name__', 'the function')}() {wrong}")
         if _COUNTS.intersection(kwargs):
             error.add_note("  hint: runs=100 is the number of runs; other keywords are arguments")
-        hide_frames(error)
+        if _THREADS.intersection(kwargs):
+            error.add_note(f"  hint: {_EACH}")
         raise error from None
 
 

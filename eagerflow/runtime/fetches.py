@@ -13,6 +13,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import as_tensor, scalar
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DTypeError, GraphError, PlacementError, ShapeError
+from eagerflow.formatting import kind_of
 from eagerflow.graph.devices import located
 from eagerflow.graph.edit import copy_node, inner_graphs, named_axes, needed
 from eagerflow.graph.ir import Graph, Node, OutsideInput, Value
@@ -50,7 +51,7 @@ def run(
         )  # fmt: skip
     if not isinstance(feeds, Mapping | None):
         raise GraphError(
-            "run: feeds is a dict, by value or name", given=f"a {type(feeds).__name__}",
+            "run: feeds is a dict, by value or name", given=kind_of(feeds),
             expected=f"{{{', '.join([f'{v.name!r}: ...' for v in graph.inputs][:_SHOWN])}}}",
         )  # fmt: skip
     names = _Names(graph)

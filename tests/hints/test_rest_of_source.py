@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import linecache
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import eagerflow as ef
+from eagerflow import wrong_calls
 from eagerflow.hints.rest_of_source import rest_of_source
 from eagerflow.source import users_frame
 
@@ -276,6 +278,42 @@ def test_parts_of_results_in_programs_with_pytorch_are_its_own() -> None:
     source = "import eagerflow as ef\nif 0: import {}\nef.manual_seed(0)\nx.max(1)[0]\n"
     assert _rest(source.format("math")) is not None
     assert _rest(source.format("torch")) is None
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["with ef.spawn(int, runs=1) as c:", "for c in []:", "c = ef.spawn(int, runs=1)\nif c:"],
+)
+@pytest.mark.parametrize("at", [1, 3])
+def test_a_name_of_objects_of_two_kinds_has_no_hint(first: str, at: int) -> None:
+    """Whether the error comes before the name stands for a queue, or after."""
+    parts = [f"{first}\n    c.join()", "c = ef.Queue(1, 'i64[]')", "def f(): c.join()"]
+    parts.insert(at, "ef.manual_seed(0)")
+    assert "c.join" not in (_rest("\n".join(["import eagerflow as ef", *parts])) or "")
+
+
+def test_a_name_of_one_kind_has_its_hints() -> None:
+    source = "import eagerflow as ef\nef.manual_seed(0)\nq = ef.Queue(1, 'i64[]')\nq.get_many(8)"
+    assert "line 4: q.get_many: queue.dequeue_many(n)" in (_rest(source) or "")
+
+
+def test_threads_that_fail_alike_tell_the_rest_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", wrong_calls._show_of_thread)
+    monkeypatch.setattr(wrong_calls, "_told_in_threads", {})
+    source = "import eagerflow as ef\ndef f(): ef.manual_seed(0)\ndef g(): ef.cuda.synchronize()"
+    file = "<threads>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names: dict[str, Any] = {}
+    exec(compile(source, file, "exec"), names)
+    for _ in range(3):
+        thread = threading.Thread(target=names["f"])
+        thread.start()
+        thread.join()
+    told = capsys.readouterr().err
+    assert told.count("UnknownNameError") == 3
+    assert told.count("in the same source") == 1
 
 
 def test_lines_with_one_hint_name_their_expressions() -> None:

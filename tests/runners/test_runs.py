@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import traceback
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -45,6 +46,16 @@ def test_wrong_arguments_are_refused_at_once(make: Any, count: str, queue: ef.Qu
     with pytest.raises(TypeError, match="too many positional arguments"):
         ef.spawn(function, 3)
     assert queue.size().item() == 0
+
+
+@pytest.mark.parametrize("word", ["threads", "num_threads", "workers"])
+def test_a_number_of_threads_is_a_number_of_spawns(word: str) -> None:
+    with pytest.raises(TypeError, match="got an unexpected keyword") as caught:
+        ef.spawn(lambda: None, **{word: 2})
+    assert "each spawn starts one runner" in caught.value.__notes__[0]
+    assert [each.name for each in traceback.extract_tb(caught.value.__traceback__)] == [
+        "test_a_number_of_threads_is_a_number_of_spawns"
+    ]
 
 
 def test_a_loop_that_runs_once(queue: ef.Queue) -> None:

@@ -10,6 +10,7 @@ from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.to_tensor import OffersDLPack, TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, UnknownNameError
+from eagerflow.formatting import kind_of
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
 from eagerflow.ops.creation.device_moves import to_device
@@ -184,7 +185,7 @@ def from_dlpack(
         return bind(get_op("identity"), after) if after is before else after
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise UnknownNameError(
-            f"from_dlpack: a {type(x).__name__} has no __dlpack__",
+            f"from_dlpack: {kind_of(x)} has no __dlpack__",
             hint="ef.asarray takes numbers, sequences and arrays of any library",
         )
     tensor = _take(x, target, copy)
@@ -213,7 +214,7 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
         array = where.xp.from_dlpack(producer, **options)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InterchangeError(
-            f"from_dlpack: a {type(x).__name__} cannot be exchanged: {error}",
+            f"from_dlpack: {kind_of(x)} cannot be exchanged: {error}",
             hint="ef.asarray copies objects that have __array__",
         ) from None
     if producer.dtype is not None:

@@ -10,6 +10,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.formatting import kind_of
 from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.type_rules import count_type, effect_op
 from eagerflow.ops.state.counts_and_timeouts import (
@@ -184,7 +185,7 @@ class Accumulator:
             if not isinstance(slices, IndexedSlices):
                 raise DTypeError(
                     "add: a sparse accumulator takes rows",
-                    given=f"a {type(slices).__name__}",
+                    given=kind_of(slices),
                     expected=f"IndexedSlices of {kind}",
                 )
             if len(slices.shape) != kind.ndim or not may_equal(slices.shape[0], kind.shape[0]):

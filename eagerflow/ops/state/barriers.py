@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from eagerflow.core import tree
 from eagerflow.core.op import bind
@@ -10,6 +10,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError
+from eagerflow.formatting import kind_of
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.type_rules import count_type, effect_op
@@ -71,6 +72,11 @@ _take_many = waiting_op("barrier_take_many", BarrierState, _joined_types, counte
 _close = effect_op("barrier_close", BarrierState, _close_type, "fence", outputs=None)
 _ready_size = effect_op("barrier_ready_size", BarrierState, count_type, "fence")
 _incomplete_size = effect_op("barrier_incomplete_size", BarrierState, count_type, "fence")
+#: hint for a number of threads in place of components
+_FOR_THREADS: Final = (
+    "this barrier joins components into elements by key; threads that wait for each other: "
+    "threading.Barrier(n); synchronous updates: ef.Accumulator"
+)
 
 
 @final
@@ -113,7 +119,10 @@ class Barrier:
     ) -> None:  # fmt: skip
         if not isinstance(like, (tuple, list)):
             raise DTypeError(
-                "Barrier: like is a tuple of components", given=f"a {type(like).__name__}"
+                "Barrier: like is a tuple of components",
+                given=kind_of(like),
+                expected='such as ("f32[3]", "i64[]")',
+                hint=_FOR_THREADS if isinstance(like, int) else None,
             )
         elements = Elements("Barrier", tuple(like), device)
         leaves = tree.flatten(tuple(like))[0]

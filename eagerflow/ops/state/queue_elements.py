@@ -16,6 +16,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import as_tensor, tensor_of
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError, strip
+from eagerflow.formatting import kind_of
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.source import capture
@@ -166,14 +167,19 @@ class Elements:
             DTypeError: a dtype differs, or numbers do not fit it.
             DeviceError: a device differs.
         """
-        leaves = self.leaves(what, value)
+        leaves = self.leaves(what, value, many)
         return [
             part_of(f"{what}{path and ': part '}{path}", leaf, kind, many=many, holder=holder)
             for leaf, kind, path in zip(leaves, self.specs, self._paths, strict=True)
         ]
 
-    def leaves(self, what: str, value: Any) -> list[Any]:
+    def leaves(self, what: str, value: Any, many: bool = False) -> list[Any]:
         """The parts of an element, without conversion; lists and tuples fit each other.
+
+        Args:
+            what: the operation, for messages.
+            value: the tree.
+            many: whether it holds several elements.
 
         Raises:
             ShapeError: the structure differs.
@@ -181,15 +187,29 @@ class Elements:
         try:
             return tree.parts_of(self.treedef, value)
         except (ValueError, TypeError):
+            given, treedef = tree.flatten(value)
+            kinds = [_several(kind) for kind in self.types] if many else map(str, self.types)
             raise ShapeError(
-                f"{what}: an element has another structure",
-                given=tree.show(tree.flatten(value)[1]),
-                expected=tree.show(self.treedef),
+                f"{what}: {'the elements have' if many else 'an element has'} another structure",
+                given="a tensor " * isinstance(value, AbstractArray)
+                + tree.show(treedef, [_kind(leaf) for leaf in given]),
+                expected=tree.show(self.treedef, [*kinds]),
             ) from None
 
     def join(self, parts: Sequence[Any]) -> Any:
         """An element from its parts."""
         return tree.unflatten(self.treedef, parts)
+
+
+def _kind(leaf: Any) -> str:
+    """A part of a value that does not fit, in words."""
+    return str(type_of(tensor_of(leaf)).type) if isinstance(leaf, AbstractArray) else kind_of(leaf)
+
+
+def _several(kind: TensorType) -> str:
+    """The type of a part of several elements, as text: ``f32[n,3]`` for ``f32[3]``."""
+    sizes = ",".join(["n", *map(str, kind.shape)])
+    return f"{kind.dtype.short}[{sizes}]"
 
 
 def _like(what: str, leaf: Any, device: Device) -> TensorSpec:

@@ -430,8 +430,8 @@ class Queue:
 
 #: names of other frameworks; their replacements: `hints/attribute_names.py`
 _HINTED: Final = """
-    append empty full get get_nowait is_closed join maxsize pop popleft push put put_nowait qsize
-    shutdown task_done
+    append empty extend full get get_many get_nowait is_closed join maxsize pop popleft push put
+    put_many put_nowait qsize shutdown task_done
 """
 hint_at(Queue, _HINTED.split())
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from eagerflow.core import tree
 from eagerflow.core.op import bind
 from eagerflow.errors import VariableError
+from eagerflow.formatting import kind_of
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.type_rules import effect_op
 from eagerflow.ops.state.variables import Variable
@@ -53,9 +54,7 @@ def snapshot(variables: object) -> Any:
     leaves, treedef = tree.flatten(variables)
     for leaf in leaves:
         if not isinstance(leaf, Variable):
-            raise VariableError(
-                "snapshot: an argument is not a variable", given=f"a {type(leaf).__name__}"
-            )
+            raise VariableError("snapshot: an argument is not a variable", given=kind_of(leaf))
     states = [leaf.resource for leaf in leaves]
     if not states:
         return variables

@@ -102,6 +102,8 @@ def test_wrong_components(call: Call) -> None:
         call(lambda: barrier.insert_many(1, [1], [[1, 2, 3]]))
     with pytest.raises(errors.DTypeError, match="tuple of components"):
         ef.Barrier(ef.tensor(0.0))
+    with pytest.raises(errors.DTypeError, match=r"got: an int\n(.*\n)*.*threading.Barrier"):
+        ef.Barrier(3)
     with pytest.raises(errors.ShapeError, match="must be known"):
         ef.Barrier(("f32[n]",))
     assert sizes(barrier) == (0, 0)

@@ -49,6 +49,20 @@ def test_another_structure(call: Call) -> None:
     assert numbers(queue.size()) == 0
 
 
+def test_the_error_shows_the_types_in_their_structure() -> None:
+    queue = ef.Queue(5, ("f32[3]", "i64[]"))
+    with pytest.raises(errors.ShapeError) as caught:
+        queue.enqueue(ef.zeros(3))
+    assert (caught.value.given, caught.value.expected) == (
+        "a tensor f32[3]", "(f32[3], i64[])"
+    )  # fmt: skip
+    with pytest.raises(errors.ShapeError) as caught:
+        queue.enqueue_many([ef.zeros((2, 3)), 1, "x"])
+    assert (caught.value.given, caught.value.expected) == (
+        "[f32[2,3], an int, a str]", "(f32[n,3], i64[n])"
+    )  # fmt: skip
+
+
 @row("structure")
 def test_lists_and_tuples_fit_each_other(call: Call) -> None:
     queue = ef.Queue(5, [ef.zeros(2), (ef.tensor(0), {"y": [ef.tensor(0)]})])

@@ -94,6 +94,14 @@ def test_a_timeout_leaves_all_as_it_was(call: Call, seconds: float) -> None:
 
 
 @row("timeout")
+def test_a_timeout_tells_how_many_elements_are_in(call: Call) -> None:
+    queue = queue_of(1)
+    with pytest.raises(errors.WaitTimeoutError, match="; 2 of its 5 elements were put in"):
+        call(lambda: queue.enqueue_many([2, 3, 4, 5, 6], timeout=0.01))
+    assert list(drained(queue)) == [1, 2, 3]
+
+
+@row("timeout")
 def test_who_need_not_wait_is_not_late(call: Call) -> None:
     queue = queue_of(1, 2)
     assert numbers(call(lambda: queue.dequeue(timeout=0))) == 1
