@@ -36,6 +36,7 @@ from eagerflow.function.new_traces.leftover_handles import FirstRun
 from eagerflow.function.new_traces.outputs import LocalNames, Outputs, kept_lists
 from eagerflow.function.new_traces.outside_state import Outside, identifier
 from eagerflow.function.new_traces.referrers import Holders
+from eagerflow.function.new_traces.rows_of_results import warn_of_rows
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.name_scopes import belonging, current_forward, current_scope
@@ -456,6 +457,7 @@ class _Maker:
         record.outside += outside.described
         record.notes += outside.notes()
         record.unrepeated += outside.unrepeated
+        warn_of_rows(self.tracer.graph)
         if self.tracer in loops:
             unrolled = unrolled_loops(self.tracer)
             record.unrolled += map(str, unrolled)
