@@ -29,7 +29,11 @@ def warn_of_rows(graph: Graph) -> None:
     Args:
         graph: of a trace.
     """
-    made = {node.outputs[0]: node for node in all_nodes(graph.nodes) if "axis" in node.attrs}
+    made = {
+        node.outputs[0]: node
+        for node in all_nodes(graph.nodes)
+        if "axis" in node.attrs and node.outputs
+    }
     for node in all_nodes(graph.nodes):
         before = made.get(node.inputs[0]) if _takes_row(node) else None
         if before is None or before.attrs["axis"] in _FIRST or not _follows(node, before):
