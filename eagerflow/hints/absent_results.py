@@ -47,13 +47,13 @@ def _sources(value: ast.expr, tree: ast.AST) -> list[ast.expr]:
     """An expression, or for a name what the source assigns to it."""
     if not isinstance(value, ast.Name):
         return [value]
-    found = []
+    assigned = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(t, ast.Name) and t.id == value.id for t in targets):
-                found.append(node.value)
-    return found
+                assigned.append(node.value)
+    return assigned
 
 
 def _is_restore(node: ast.expr, frame: FrameType) -> bool:

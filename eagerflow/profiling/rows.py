@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, final
 
 from eagerflow.formatting import bytes_text, seconds_text, table_html, table_lines
 from eagerflow.source import Source, cell_name
@@ -30,6 +30,7 @@ class AbstractRow:
         return f"{type(self).__name__}({', '.join(texts)})"
 
 
+@final
 class RowTable(list[_Row]):
     """A list of rows of one kind, which prints as a table, in a notebook too."""
 

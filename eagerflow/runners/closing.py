@@ -18,7 +18,7 @@ _lock: Final = threading.Lock()
 _users: Final[Counter[int]] = Counter()  # number of runners, by the identity of the object to close
 
 
-class Failure(NamedTuple):
+class RunnerFailure(NamedTuple):
     """The failure of a runner, as the readers of its queues are told of it.
 
     Attributes:
@@ -31,7 +31,7 @@ class Failure(NamedTuple):
     cause: BaseException | None
 
 
-def failure_of(runner: str, error: BaseException) -> Failure:
+def failure_of(runner: str, error: BaseException) -> RunnerFailure:
     """The failure of a runner; of one that the failure of another has ended, that of the other.
 
     Args:
@@ -44,14 +44,14 @@ def failure_of(runner: str, error: BaseException) -> Failure:
     first, where = str(error).partition("\n")[0], _line(error)
     text = f"the runner {runner} ended with {type(error).__name__}{first and f': {first}'}"
     text += f"\n    at: {where}" if where else ""
-    return Failure(text, _without_frames(error))
+    return RunnerFailure(text, _without_frames(error))
 
 
-def failure_behind(error: BaseException | None) -> Failure | None:
+def failure_behind(error: BaseException | None) -> RunnerFailure | None:
     """The failure that closed a queue, by the error of an operation on it; None if none did."""
     if not isinstance(error, QueueClosedError) or error.origin is None:
         return None
-    return Failure(error.origin, error.__cause__)
+    return RunnerFailure(error.origin, error.__cause__)
 
 
 @final
@@ -84,7 +84,7 @@ class Closing:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def close(self, failure: Failure | None) -> None:
+    def close(self, failure: RunnerFailure | None) -> None:
         """Close at the end of the runner.
 
         Args:

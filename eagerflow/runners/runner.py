@@ -23,7 +23,7 @@ from eagerflow.events import RunEvent, failed_runners
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.requests import check_seconds
 from eagerflow.resources.waiting_operations import AbstractAttempt
-from eagerflow.runners.closing import Closing, Failure, failure_behind, failure_of
+from eagerflow.runners.closing import Closing, RunnerFailure, failure_behind, failure_of
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.source import source_of_thread
@@ -105,7 +105,7 @@ class Runner:
         self._ended = threading.Event()
         self._end = _End(self.name)
         self.error: BaseException | None = None
-        self._failure: Failure | None = None  # behind its error
+        self._failure: RunnerFailure | None = None  # behind its error
         self._trace: TracebackType | None = None  # of the error, before it is raised again
         self._report: Timer | None = None  # for an error not seen yet
         self._cancel: Callable[[str], object] = _nothing

@@ -13,7 +13,7 @@ from eagerflow.runtime.observed_step import Observation
 from eagerflow.watching.diagnosing.first_nan import NanCheck
 from eagerflow.watching.diagnosing.slowness import Expectations
 from eagerflow.watching.graph_columns import NodeIndex
-from eagerflow.watching.limits import OBSERVED_EXECUTABLES
+from eagerflow.watching.limits import OBSERVED_EXECUTABLES, OBSERVED_STEPS
 from eagerflow.watching.node_costs import Duty, NodeCost, NodeCosts
 from eagerflow.watching.step_times import StepLog, StepTimes
 from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
@@ -38,6 +38,9 @@ _CHECKED: Final = 5.0
 _CHECKED_OFTEN: Final = 1.0
 _CHEAP: Final = 1e-3
 _CHECK: Final = 3e-5
+#: observed steps with times from one check to the next: where the budget is small, further ones
+#: wait, or a check, which costs more, would never be allowed
+_BETWEEN: Final = 3
 #: number of steps, and their seconds at most, among which the checked one is drawn: where each n-th
 #: batch has a NaN, each n-th step has
 _DRAWN: Final = 64
@@ -70,6 +73,7 @@ class Observed:
         expected: expected seconds of observing a step.
         duty: the executable's own budget, for when the common duty is used up.
         worked: seconds that its steps took, as far as they count for its duty.
+        timed: number of observed steps with times since the last check for NaN.
         checked: number of steps checked for NaN.
         check: when the next check may be, and its expected cost in seconds.
         checking: the check for NaN in progress; else None.
@@ -94,6 +98,7 @@ class Observed:
     expected: float = 0.0
     duty: Duty = field(default_factory=lambda: Duty(_OWN, _AHEAD))
     worked: float = 0.0
+    timed: int = 0
     checked: int = 0
     check: tuple[float, float] = (0.0, 0.0)
     checking: NanCheck | None = None
@@ -106,6 +111,14 @@ class Observed:
 
     def __post_init__(self) -> None:
         self.expectations = Expectations(self.index)
+
+    @property
+    def saves(self) -> bool:
+        """Whether a check that is due is next, as there have been steps with times since the last.
+
+        The first one waits until there are enough of those to judge nodes by.
+        """
+        return self.timed >= (_BETWEEN if self.checked else OBSERVED_STEPS)
 
 
 @final
@@ -184,14 +197,15 @@ class StepObserver:
         if checks and self._allows(known, cost):
             seconds = _CHECKED_OFTEN if cost < _CHEAP else _CHECKED
             due = now + seconds * (0.5 + self.draw(_PARTS) / _PARTS)
-            known.checking, known.check = NanCheck(known.index), (due, cost)
+            known.checking, known.check, known.timed = NanCheck(known.index), (due, cost), 0
             known.asked = Observation(
                 times.executable, lambda seen: self._done.append((seen, {})),
                 known.checking.looks(),
                 after=self.draw(1 + min(int(_DRAWN_SECONDS / times.median), _DRAWN)),
             )  # fmt: skip
             executable.observe(known.asked)
-        elif self._allows(known, known.expected):
+        elif self._allows(known, known.expected) and not (checks and known.saves):
+            known.timed += not known.wanted
             statistics: dict[int, ValueStatistics] = {}
             looks = {known.index.nodes[n].name: _look(statistics, n) for n in known.wanted}
             known.wanted.clear()

@@ -17,6 +17,7 @@ from eagerflow.runtime.observed_step import Observation
 from eagerflow.watching import Watcher
 from eagerflow.watching.diagnosing.diagnosis import diagnoses
 from eagerflow.watching.graph_columns import decode_structure
+from eagerflow.watching.limits import OBSERVED_STEPS
 from eagerflow.watching.node_costs import Duty
 from tests.watching.fake_comm import FakeComm
 from tests.watching.held_loop import held_loop
@@ -110,6 +111,52 @@ def test_a_small_graph_is_observed_although_others_have_cost_too_much(ops, is_ob
             tick(watcher)
     (number,) = watcher.log.executables
     assert (watcher.observed(number).count > 0) is is_observed
+
+
+class Income:
+    """A duty that earns in each round what one observed step with times costs."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def worked(self, seconds: float) -> None:
+        self.seconds += 1e-4
+
+    def looked(self, seconds: float) -> None:
+        pass
+
+    def allows(self, seconds: float) -> bool:
+        return self.seconds >= seconds
+
+
+def test_a_check_for_nan_comes_although_observed_steps_take_the_whole_budget() -> None:
+    f, watcher = ef.trace(lambda x: ef.sqrt(x) + 1, compile="off"), quiet()
+    watcher.observer.duty = Duty(share=0.0)
+    watcher.observer.duty.looked(1.0)
+    watcher.observer.draw = lambda below: 0  # the next step
+    kinds, income = list[str](), Income()
+    x = ef.tensor([-1.0, 1.0])
+    f(x)
+    with watcher:
+        f(x)
+        tick(watcher)
+        for _ in range(200):
+            f(x)
+            watcher.collect()
+            watcher.observer.step(perf_counter())
+            (known,) = watcher.observer.executables.values()
+            if known.duty is not income:
+                known.duty = income  # type: ignore[assignment] - a fake
+            elif known.asked is not None:
+                kinds.append("times" if known.checking is None else "check")
+                income.seconds -= known.expected if known.checking is None else known.check[1]
+            known.check, known.expected, known.next = (0.0, 1e-3), 1e-4, 0.0
+    assert known.first_nan is not None
+    first = kinds.index("check")
+    assert OBSERVED_STEPS - 2 <= first <= OBSERVED_STEPS  # two came before the account was small
+    assert kinds[first:].count("check") > 5
+    later = "".join(kind[0] for kind in kinds[first:])
+    assert {len(times) for times in later.split("c")[1:-1]} == {3}
 
 
 def test_a_value_that_is_asked_for_waits_for_no_pause() -> None:

@@ -94,8 +94,8 @@ def _remedy(name: str, static: str) -> str:
         return f"; to keep {name} symbolic, pass ef.tensor({name}), for a loop of the graph"
     if code.startswith(_SIZE):
         return ""
-    found = dict.fromkeys(_CALL.findall(code))
-    swaps = [f"ef.{called} in place of {of}.{called}" for of, called in found if _is_ours(called)]
+    calls = dict.fromkeys(_CALL.findall(code))
+    swaps = [f"ef.{called} in place of {of}.{called}" for of, called in calls if _is_ours(called)]
     if swaps:
         return f"; to keep {name} symbolic, write {' and '.join(swaps)}"
     return (

@@ -81,7 +81,7 @@ def test_regions_share_the_rows_of_vectors() -> None:
 
     rng = np.random.default_rng(0)
     given = [ef.tensor(rng.normal(size=n).astype("f4")) for n in ((40, 8), (40, 1), (8,))]
-    found = f(*given)
+    least = f(*given)
     assert "(f32[n], f32, f32[=n]) -> i64" in f.ir("loops")
     x, column, bias = (t.numpy() for t in given)
-    assert same(found.numpy(), np.argmin((x + column) * bias, axis=1))
+    assert same(least.numpy(), np.argmin((x + column) * bias, axis=1))

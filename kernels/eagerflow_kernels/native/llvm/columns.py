@@ -342,9 +342,9 @@ class _Columns:
         nothing = e.value(f"icmp eq i64 {self.length}, 0")
         none = e.value(f"select i1 {nothing}, i64 {empty('min', 'i64', 1)}, i64 0")
 
-        def put(found: int, x: str, k: str) -> None:
-            kind = type_of(self.loops.terms[found].kind, self.width)
-            e.line(f"store {kind} {x}, ptr {self._row_place(found, k)}, align 1")
+        def put(search: int, x: str, k: str) -> None:
+            kind = type_of(self.loops.terms[search].kind, self.width)
+            e.line(f"store {kind} {x}, ptr {self._row_place(search, k)}, align 1")
 
         def block(begin: str, _carried: list[str]) -> list[str]:
             count = e.least(e.value(f"sub i64 {self.length}, {begin}"), str(BLOCK))
@@ -353,8 +353,8 @@ class _Columns:
             def vector(k: str) -> None:
                 def elements(at: list[str]) -> list[str]:
                     places = [e.value(f"add i64 {begin}, {i}") for i in at]
-                    found = self._elements(row_pass, places, k, mask)
-                    return [known[term.operands[0]] for known in found]
+                    rows = self._elements(row_pass, places, k, mask)
+                    return [known[term.operands[0]] for known in rows]
 
                 x, index = first_extreme(e, term, self.width, count, elements)
                 index = e.value(f"add {of} {index}, {e.splat('i64', self.width, begin)}")

@@ -264,8 +264,8 @@ def _joined(loops: Loops, passes: list[RowPass]) -> list[RowPass]:
             continue
         before = joined.pop()
         terms = _made_of(loops, loops.terms[extreme].operands, before.kept)
-        found = replace(before, terms=tuple(sorted(terms)), reductions=row_pass.reductions)
-        joined.append(replace(found, extreme=extreme))
+        whole = replace(before, terms=tuple(sorted(terms)), reductions=row_pass.reductions)
+        joined.append(replace(whole, extreme=extreme))
     return joined
 
 
