@@ -16,6 +16,7 @@ from eagerflow.core.op_records.registration_checks import count_of_rules
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import may_equal
 from eagerflow.errors import EagerflowError, GradientError
+from eagerflow.formatting import kind_of
 from eagerflow.hardware import NullArray, as_device
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast
@@ -81,7 +82,7 @@ def fit(g: _C, type_: TensorSpec) -> _C | None:
     """
     if g.dtype.is_complex and not type_.dtype.is_complex:
         return None
-    if len(g.shape) != len(type_.shape) or not all(map(may_equal, g.shape, type_.shape)):
+    if not _may_be(g.shape, type_.shape):
         return None
     if isinstance(g, IndexedSlices):
         return g
@@ -112,7 +113,7 @@ def pull(
             return [None if rows is None else IndexedSlices(rows, g.indices, g.shape)]
         g = g.to_dense()
     gs = _by_rules(op, wanted, g, out, inputs, attrs)
-    return _of_inputs(op, gs, inputs) if op.users_rules else gs
+    return _of_inputs(op, gs, g, inputs) if op.users_rules else gs
 
 
 def _by_rules(
@@ -137,10 +138,19 @@ def _by_rules(
     ]
 
 
-def _of_inputs(op: Op, gs: Sequence[Any], inputs: Sequence[Tensor]) -> list[Cotangent | None]:
+def _of_inputs(
+    op: Op, gs: Sequence[Any], g: Any, inputs: Sequence[Tensor]
+) -> list[Cotangent | None]:
     """Cotangents by rules of a user's, in the types of the inputs.
 
-    They are summed over the axes along which an input was broadcast, as in PyTorch's functions.
+    Those of the shape of an output are summed over the axes along which the input was broadcast to
+    it, as in PyTorch's functions.
+
+    Args:
+        op: the op.
+        gs: what its rules give.
+        g: the cotangent of the output, or a tuple of those.
+        inputs: the inputs.
 
     Raises:
         GradientError: a rule gives no tensor, or one that is no cotangent of its input.
@@ -148,21 +158,27 @@ def _of_inputs(op: Op, gs: Sequence[Any], inputs: Sequence[Tensor]) -> list[Cota
     if not isinstance(gs, (tuple, list)) or len(gs) != len(inputs):
         shown = f"{len(gs)} values" if isinstance(gs, (tuple, list)) else type(gs).__name__
         raise _misfit(op, 0, "do not give a cotangent for each input", shown, f"{len(inputs)}")
+    wholes = [one.shape for one in (g if isinstance(g, tuple) else (g,)) if one is not None]
     return [
-        _of_input(op, i, g, x) if g is not None and x._lane.dtype.is_inexact else g
-        for i, (g, x) in enumerate(zip(gs, inputs, strict=True))
+        _of_input(op, i, one, x, wholes) if one is not None and x._lane.dtype.is_inexact else one
+        for i, (one, x) in enumerate(zip(gs, inputs, strict=True))
     ]
 
 
-def _of_input(op: Op, i: int, g: Any, x: Tensor) -> Cotangent:
+def _of_input(op: Op, i: int, g: Any, x: Tensor, wholes: Sequence[Shape]) -> Cotangent:
     if not isinstance(g, (Tensor, IndexedSlices)):
-        raise _misfit(op, i, "gives no tensor", f"a {type(g).__name__}", f"{x.type}")
-    fitted = fit(g, x.type)
-    if fitted is None and isinstance(g, Tensor) and _is_broadcast(x.shape, g.shape):
-        fitted = fit(sum_to_like(g, x), x.type)
+        raise _misfit(op, i, "gives no tensor", kind_of(g), f"{x.type}")
+    fitted = fit(g, x.type) if g.dtype.is_inexact else None
+    is_whole = any(_may_be(g.shape, whole) for whole in wholes)
+    if fitted is None and isinstance(g, Tensor) and is_whole and _is_broadcast(x.shape, g.shape):
+        fitted = fit(sum_to_like(g, x), x.type) if g.dtype.is_inexact else None
     if fitted is None:
         raise _misfit(op, i, "gives a cotangent that does not fit", f"{g.type}", f"{x.type}")
     return fitted
+
+
+def _may_be(a: Shape, b: Shape) -> bool:
+    return len(a) == len(b) and all(map(may_equal, a, b))
 
 
 def _is_broadcast(shape: Shape, whole: Shape) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import reprlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from eagerflow import plugins
 from eagerflow.core import interpreter
 from eagerflow.core.op_records.batch_rules import STATE
 from eagerflow.core.op_records.op_facts import GENERAL, family_of
+from eagerflow.core.op_records.operands import read_operands
 from eagerflow.core.op_records.registration_checks import (
     check_count,
     check_facts,
@@ -21,7 +21,6 @@ from eagerflow.core.op_records.registration_checks import (
 )
 from eagerflow.core.stack import stack
 from eagerflow.errors import (
-    DTypeError,
     OpDefinitionError,
     hide_frames,
 )
@@ -462,37 +461,13 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
         return stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
     except AttributeError as error:
         hide_frames(error)
-        operands = _tensors(op, inputs)
+        operands = read_operands(op, inputs)
         if operands is None:
             raise
     except BaseException as error:
         hide_frames(error)
         raise
     return bind(op, *operands, **attrs)
-
-
-def _tensors(op: Op, inputs: Sequence[Any]) -> list[Any] | None:
-    """The operands, variables read; None if all are tensors. An attribute of those was missing.
-
-    Raises:
-        DTypeError: an operand is neither.
-    """
-    if all(hasattr(x, "_data") and hasattr(x, "_lane") for x in inputs):
-        return None
-    operands, variables = list(inputs), False
-    for i, x in enumerate(inputs):
-        read = getattr(type(x), "__tensor__", None)
-        if read is not None and hasattr(x, "_lane"):
-            operands[i], variables = read(x), True
-        elif not hasattr(x, "_lane"):
-            name = op.arguments[i] if i < len(op.arguments) else f"operand {i + 1}"
-            raise DTypeError(
-                f"bind of {op.name}: {name} is no tensor",
-                given=reprlib.repr(x),
-                expected="tensors as operands; numbers may be attributes, by keyword",
-                hint="ef.asarray(x) makes a tensor of a number, a list or an array",
-            ) from None
-    return operands if variables else None
 
 
 #: `bind` for ops of several outputs: the same function with the type of its result there

@@ -89,7 +89,7 @@ _OF_OBJECTS: Final = {**OWN_OPS, "param_groups": OPTIMISERS["param_groups"]}
 #: keywords of methods that show that an object is a tensor of PyTorch
 _KEYWORDS: Final = ("dim", "keepdim")
 _CUDA: Final = re.compile(r"cuda(:\d+)?$")
-_LIMIT: Final = 30
+_LIMIT: Final = 40
 _LENGTH: Final = 50
 _INSTRUCTION: Final = 2  # bytes of an instruction
 _WRITTEN: Final = 3  # expressions that a hint for several lines quotes

@@ -200,7 +200,7 @@ class Runner:
         if kind is None:
             self._raise()
         elif value is not None and self._is_behind(value):
-            if self._is_unseen():
+            if self._is_unseen() and value is not self.error:
                 value.__cause__ = self._traced()
         else:  # the error of the block counts for more
             self.tell()

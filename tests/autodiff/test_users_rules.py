@@ -80,6 +80,8 @@ def test_rows_of_vmap_and_sizes_of_a_trace(product: Make) -> None:
         ((by_x, lambda g, out, x, beta: g * x * 1j), "the vjp rule of beta gives a cotangent"),
         ((lambda g, out, x, beta: 0.0, by_beta), "the vjp rule of x gives no tensor"),
         ((by_x, lambda g, out, x, beta: np.ones(3)), "the vjp rule of beta gives no tensor"),
+        ((by_x, lambda g, out, x, beta: ef.ones((9, 3))), "the vjp rule of beta gives a cotangent"),
+        ((lambda g, out, x, beta: x > 0, by_beta), "the vjp rule of x gives a cotangent"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("transform", [lambda f: f, ef.trace], ids=["eager", "traced"])

@@ -233,6 +233,7 @@ _mean = define(
     infer=reduction(INEXACT),
     vjp=(lambda g, out, x, *, axis, keepdims: spread(g / count_of(x, axis, 1), x, axis, keepdims),),
     saved="none",
+    remedy=SQUARES,
     precision="accumulate",
 )
 

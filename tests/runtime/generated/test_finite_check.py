@@ -115,10 +115,11 @@ def test_what_is_set_before_the_runtime_is_there_counts(monkeypatch: pytest.Monk
     assert heard == [True, False]
 
 
-def test_an_infinite_product_is_first_blamed_on_the_rate() -> None:
+@pytest.mark.parametrize("make", [lambda x: x @ x, lambda x: (x * 3e8).mean()], ids=["@", "mean"])
+def test_an_infinite_product_is_first_blamed_on_the_rate(make: Any) -> None:
     x = ef.full((2, 2), 1e30)
     with ef.config(check_nan=True), pytest.raises(NonFiniteError) as caught:
-        x @ x
+        make(x)
     assert str(caught.value.hint).startswith("in training, the rate is too high: a smaller lr=")
 
 
