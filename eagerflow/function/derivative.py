@@ -180,9 +180,11 @@ def without_reads(graph: Graph) -> tuple[Graph, list[Node]]:
     for node in reads:
         (read,) = node.outputs
         values[read] = result.add_input(read.type, node.name, read.device)
+    copies: dict[Node, Node] = {}
     for node in graph.nodes:
         if not is_read(node.op):
-            made = copy_node(result, node, [values[v] for v in node.inputs])
+            before = tuple([copies[n] for n in node.control_inputs if n in copies])
+            made = copies[node] = copy_node(result, node, [values[v] for v in node.inputs], before)
             values.update(zip(node.outputs, made.outputs, strict=True))
     result.outputs = [values[v] for v in graph.outputs]
     return result, reads

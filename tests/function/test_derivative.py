@@ -188,3 +188,24 @@ def test_effects_have_no_derivative_of_their_own() -> None:
     call = f._lookup.signature.parse((ef.tensor(2.0),), {})
     entry: CacheEntry = f._lookup.find(call)[0]
     assert entry._derivative is None
+
+
+def test_draws_keep_their_order() -> None:
+    """Scheduled, the forward graph took the tickets of independent draws in any order."""
+    n = 20_000
+    draws = ef.random.Generator(3)
+
+    def f(x: Any) -> Any:
+        a, b = (ef.random.normal((n,), generator=draws) for _ in range(2))
+        return (x[0] * a).sum() + (x[1] * b).sum()
+
+    x, traced = ef.ones((2, n)), ef.trace(f, compile="off")
+    gradients = []
+    for function in (f, *[traced] * 6):
+        draws.state = {"seed": 3, "ticket": 0}
+        gradients.append(ef.grad(function)(x).numpy())
+    assert all((g == gradients[0]).all() for g in gradients)
+    derivative = _derivative(traced, x)
+    assert derivative is not None
+    first, second = [n for n in derivative.forward.nodes if n.op == "next_key"]
+    assert second.control_inputs == (first,)

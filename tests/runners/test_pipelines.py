@@ -14,6 +14,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.events import failed_runners
+from eagerflow.runners import runner
 from eagerflow.runners.runner import Runner
 from eagerflow.runtime.threads.timers import timers
 from tests.resources.queues.modes import until
@@ -134,8 +135,11 @@ def test_a_failure_is_printed_by_the_runner_that_failed(
     assert "the runner head failed" in note
 
 
-def test_a_block_reports_a_failure_once(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_block_reports_a_failure_once(
+    make: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error that leaves the block has that of the runner, with its frames, as its cause."""
+    monkeypatch.setattr(runner, "_UNSEEN", 600.0)  # the block ends before that
     runners, queues = pipeline(make)
 
     def read_in_blocks() -> None:

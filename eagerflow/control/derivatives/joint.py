@@ -304,14 +304,16 @@ def _tell_sizes(
 def part_of(
     graph: Graph, inputs: Sequence[Value], nodes: Sequence[Node], outputs: Sequence[Value]
 ) -> Graph:
-    """The graph from some values of ``graph`` to others."""
+    """The graph from some values of ``graph`` to others; effects keep their order."""
     result = Graph(graph.name)
     result.resources = dict(graph.resources)
     values = {v: result.add_input(v.type, v.label or "residual", v.device) for v in inputs}
+    copies: dict[Node, Node] = {}
     for node in nodes:
         if all(v in values for v in node.outputs) and node.outputs:
             continue  # an input of the part
-        made = copy_node(result, node, [values[v] for v in node.inputs])
+        before = tuple([copies[n] for n in node.control_inputs if n in copies])
+        made = copies[node] = copy_node(result, node, [values[v] for v in node.inputs], before)
         values.update(zip(node.outputs, made.outputs, strict=True))
     result.outputs = [values[v] for v in outputs]
     return result
