@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, final
 
 from eagerflow.formatting import escape
@@ -75,6 +75,9 @@ class TraceRecord:
     unrepeated: list[str] = field(default_factory=list)
     unrolled: list[str] = field(default_factory=list)
     compiled: list[str] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # slots alone do not pickle with protocols 0 and 1
+        return type(self), tuple([getattr(self, f.name) for f in fields(self)])
 
     def __str__(self) -> str:
         count = f"{self.nodes} node{'s' * (self.nodes != 1)}"
@@ -152,7 +155,7 @@ def _grouped(items: Sequence[str], most: int = 4) -> list[str]:
     ]
 
 
-#: the begin of a reason, for one value and for several
+#: the beginning of a reason, for one value and for several
 _ITS: Final = ", because of its "
 _THEIR: Final = ", because of their "
 
@@ -166,12 +169,21 @@ _ALIKE: Final = 4
 
 
 def _likeness(record: TraceRecord) -> tuple[object, ...]:
-    """What traces have in common that differ only in values of arguments, and in sizes."""
+    """What traces have in common that differ only in values of arguments, and in sizes.
+
+    The numbers of axes are the same, too.
+    """
     static = [f"{value.partition('=')[0]}{why}" for value, _, why in map(_parted, record.static)]
     notes = record.notes, record.unrepeated, record.outside
-    return _VALUES.sub("", record.signature), record.scope, *_causes(record.reason), *static, *[
+    return _VALUES.sub(_axes, record.signature), record.scope, *_causes(record.reason), *static, *[
         text for texts in notes for text in texts
     ]  # fmt: skip
+
+
+def _axes(value: re.Match[str]) -> str:
+    """The text for a value or for sizes, which keeps how many sizes there are."""
+    sizes = value[0].strip("[]")
+    return f"[{sizes.count(',') + 1 if sizes else 0}]" if value[0].startswith("[") else ""
 
 
 def _parted(item: str) -> tuple[str, str, str]:
@@ -256,8 +268,8 @@ class Explanation(str):
         self._made_of = name, self.records, tier, kernels
         return self
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return self._made_of
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._made_of
 
     __repr__ = str.__str__
 

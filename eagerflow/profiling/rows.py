@@ -1,11 +1,11 @@
-"""RowTable of statistics, and lists of them: their texts, and a table in notebooks."""
+"""Rows of statistics, and lists of them: their texts, and a table in notebooks."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Final, TypeVar, final
+from typing import Any, ClassVar, Final, SupportsIndex, TypeVar, final, overload
 
 from eagerflow.formatting import bytes_text, seconds_text, table_html, table_lines
 from eagerflow.source import Source, cell_name
@@ -35,6 +35,15 @@ class RowTable(list[_Row]):
     """A list of rows of one kind, which prints as a table, in a notebook too."""
 
     __slots__ = ()
+
+    @overload
+    def __getitem__(self, key: SupportsIndex, /) -> _Row: ...
+    @overload
+    def __getitem__(self, key: slice[Any, Any, Any], /) -> RowTable[_Row]: ...
+    def __getitem__(self, key: SupportsIndex | slice[Any, Any, Any], /) -> _Row | RowTable[_Row]:
+        if isinstance(key, slice):
+            return RowTable(super().__getitem__(key))
+        return super().__getitem__(key)
 
     def __repr__(self) -> str:
         if not self:

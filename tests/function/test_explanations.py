@@ -53,8 +53,10 @@ def test_an_explanation_is_a_text() -> None:
     assert "the first call" in explanation
     assert explanation[:10] == "f: 1 trace"
     assert len(explanation.splitlines()) >= 3
-    again = pickle.loads(pickle.dumps(explanation))
-    assert (again, again.name, again.records[0].nodes) == (explanation, "f", 1)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(explanation, protocol))
+        assert (again, again.name, again.records[0].nodes) == (explanation, "f", 1)
+        assert again._repr_html_() == explanation._repr_html_()
 
 
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")
@@ -71,6 +73,15 @@ def test_traces_that_differ_in_one_value_are_folded() -> None:
     assert text.startswith("f: 11 traces, ")
     assert ">3.-8</td>" in text._repr_html_()
     assert "6 more traces like these, which differ in n</td>" in text._repr_html_()
+
+
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")
+def test_traces_of_other_numbers_of_axes_are_not_folded() -> None:
+    f = ef.trace(lambda x: x + 1, name="f")
+    for rank in range(6):
+        f(ef.ones((2,) * rank))
+    assert "more traces" not in f.explain()
+    assert all(f"\n{i}. f(x: f32[" in f.explain() for i in range(1, 7))
 
 
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")

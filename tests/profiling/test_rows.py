@@ -29,6 +29,14 @@ def test_a_list_of_rows_is_a_table() -> None:
     assert rows == [rows[0]]
 
 
+def test_a_part_of_a_table_is_one() -> None:
+    rows = RowTable([OP] * 3)
+    assert isinstance(rows[:2], RowTable)
+    assert str(rows[:2]) == str(RowTable([OP] * 2))
+    assert isinstance(rows[5:], RowTable)
+    assert rows[-1] is OP
+
+
 def test_a_long_list_is_cut() -> None:
     rows = RowTable([OP] * 50)
     assert str(rows).splitlines()[-1] == "and 10 more"

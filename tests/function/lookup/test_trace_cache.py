@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import eagerflow as ef
@@ -170,6 +171,15 @@ def test_more_traces_than_allowed_are_an_error() -> None:
     [
         (lambda x, n: x * math.cos(n) * math.exp(n),
          "; to keep n symbolic, write ef.cos in place of math.cos and ef.exp in place of"),
+        (lambda x, n: x * math.cos(0) * np.exp(n / 2),
+         "; to keep n symbolic, write ef.exp in place of np.exp; f.explain"),
+        (lambda x, n: x * np.zeros(n + 1).sum(), "; n stays symbolic"),
+        (lambda x, n: x * np.linspace(0, 1, n + 2).sum(), "; n stays symbolic"),
+        (lambda x, n: x * math.log(n + 2, 2), "; n stays symbolic"),
+        (lambda x, n: x * np.sqrt(2.0) if str(n) else x, "; n stays symbolic"),
+        (lambda x, n: x * math.sqrt(int(n)), "; n stays symbolic"),
+        (lambda x, n: x * math.cos(n) * float(n), "; n stays symbolic"),
+        (lambda x, n: x * round(n + 0.5), "; n stays symbolic"),
         (lambda x, n: x * math.gamma(n + 1), "; n stays symbolic in arithmetic, comparisons and"),
         (lambda x, n: x * len(str(n)), "; n stays symbolic in arithmetic, comparisons and"),
         (lambda x, n: x + ef.zeros(n + 1).sum(), None),
@@ -183,8 +193,16 @@ def test_the_warning_names_the_remedy(function: Any, remedy: str | None) -> None
     with pytest.warns(RetraceWarning) as caught:
         f(x, 2)
     (text,) = [str(w.message) for w in caught]
-    assert (remedy or "; f.explain() shows all") in text
+    assert (remedy or "; f.explain() lists them") in text
     assert ("symbolic" in text) == (remedy is not None)
+    assert ("; to keep" in text) == (remedy is not None and "; to keep" in remedy)
+
+
+def test_what_the_warning_promises_holds() -> None:
+    f = ef.trace(lambda x, n: x * ef.exp(n / 2))
+    for n in range(3):
+        f(ef.tensor(1.0), n)
+    assert len(f.traces) == 1
 
 
 def test_the_third_trace_for_one_reason_warns_with_it() -> None:
@@ -202,7 +220,7 @@ def test_the_third_trace_for_one_reason_warns_with_it() -> None:
         match=r"f was traced 3 times because of n; n: now 3, before 2 \(static\); "
         r"static: n=3, because of its use as an index or a size at .*"
         r": for _ in range\(n\):; to keep n symbolic, pass ef.tensor\(n\), for a loop of the "
-        r"graph; f.explain\(\) shows all$",
+        r"graph; f.explain\(\) lists them$",
     ):
         f(x, 3)
 
