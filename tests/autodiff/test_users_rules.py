@@ -90,7 +90,7 @@ def test_what_is_no_cotangent_is_refused(
 ) -> None:
     op = product(*rules)
     grad = transform(ef.grad(lambda x, beta: bind(op, x, beta).sum(), argnums=(0, 1)))
-    with pytest.raises(errors.GradientError, match="test_users_rules", check=says(words)):
+    with pytest.raises(errors.GradientError, check=says(words)):
         grad(ef.ones((2, 3)), ef.ones(3))
 
 

@@ -155,8 +155,8 @@ BUGS: Final = (
     Bug(
         "a closed queue is an error of the runner that needs it",
         "eagerflow/runners/runner.py",
-        "if isinstance(error, QueueClosedError) or (",
-        "if (",
+        "is_complete = isinstance(error, QueueClosedError) and failure_behind(error) is None",
+        "is_complete = False",
         ("runners",),
     ),
     Bug(

@@ -86,7 +86,7 @@ def test_memory_is_their_own() -> None:
         (lambda: ef.tensor(["abc"]), errors.DTypeError, "'abc'"),
         (lambda: ef.tensor(np.array(["abc"])), errors.DTypeError, "numpy.char.encode"),
         (lambda: ef.tensor(np.array([], "U1")), errors.DTypeError, "text cannot be a tensor"),
-        (lambda: ef.tensor([b"a", 1]), errors.DTypeError, "a int among the elements"),
+        (lambda: ef.tensor([b"a", 1]), errors.DTypeError, "an int among the elements"),
         (lambda: ef.tensor([1, b"a"]), errors.DTypeError, "do not mix"),
         (lambda: ef.tensor([b"a", None]), errors.DTypeError, "a NoneType"),
         (lambda: ef.tensor(np.array([None])), errors.DTypeError, "a NoneType"),
@@ -94,7 +94,7 @@ def test_memory_is_their_own() -> None:
         (lambda: ef.tensor(b"1", dtype="f32"), errors.DTypeError, "ef.io.parse_numbers"),
         (lambda: ef.tensor([b"1"], dtype="i64"), errors.DTypeError, "ef.io.parse_numbers"),
         (lambda: ef.tensor(1, dtype="bytes"), errors.DTypeError, "cannot be converted to bytes"),
-        (lambda: ef.tensor([1], dtype="bytes"), errors.DTypeError, "a int among"),
+        (lambda: ef.tensor([1], dtype="bytes"), errors.DTypeError, "an int among"),
         (
             lambda: ef.tensor(np.zeros(2), dtype="bytes"),
             errors.DTypeError,
