@@ -271,8 +271,8 @@ class Dataset:
 
         Args:
             function: takes an element and returns a pytree, whose arrays and numbers become
-                tensors. If elements are tuples, it may take their parts instead: with n parameters
-                without defaults, those of a tuple of n. It may be a traced function, which gets
+                tensors. If elements are tuples, it may take their parts instead: if it can take
+                those, and not the element as one argument. It may be a traced function, which gets
                 tensors also for ``bytes``, to read with `eagerflow.io`.
             seed: if given, ``function`` takes a further argument, a generator for its random
                 numbers, which depend on this seed, the epoch and the number of the element only.

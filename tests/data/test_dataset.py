@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections import Counter
@@ -214,6 +215,73 @@ def test_functions_take_the_parts_of_tuples() -> None:
     assert [x.shape for x, _ in buckets] == [(1, 1), (1, 3)]
     batches = pairs.batch(2).map(lambda x, y: x + y, workers=2)
     assert values(batches) == [[0, 11], [22, 33]]
+
+
+def added(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def test_decorated_functions_take_what_their_decorator_takes() -> None:
+    @functools.wraps(added)
+    def of_element(element: Any) -> Any:
+        return added(*element)
+
+    @functools.wraps(added)
+    def of_any(*args: Any) -> Any:
+        return added(*args)
+
+    @functools.wraps(of_element)
+    def around(*args: Any) -> Any:
+        return of_element(*args)
+
+    pairs = Dataset.from_tensors((ef.arange(4), ef.arange(4) * 10))
+    for function in (of_element, of_any, around, ef.trace(of_element)):
+        assert values(pairs.map(function)) == [0, 11, 22, 33]
+
+
+def test_methods_and_modules_take_the_parts_of_tuples() -> None:
+    class Sum(ef.nn.Module):
+        def forward(self, x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
+            return x + y
+
+        @ef.trace
+        def of_parts(self, x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
+            return x + y
+
+        @ef.trace
+        def of_element(self, pair: tuple[ef.Tensor, ef.Tensor]) -> ef.Tensor:
+            return pair[0] + pair[1]
+
+    pairs = Dataset.from_tensors((ef.arange(4), ef.arange(4) * 10))
+    total = Sum()
+    for function in (total, ef.trace(total), total.forward, total.of_parts, total.of_element):
+        assert values(pairs.map(function)) == [0, 11, 22, 33]
+    assert values(pairs.map(ef.nn.Sequential(sum))) == [0, 11, 22, 33]
+
+
+def test_parameters_with_defaults_take_parts_of_tuples() -> None:
+    pairs = Dataset.from_tensors((ef.arange(2), ef.arange(2) * 10))
+    triples = Dataset.from_tensors((ef.arange(2), ef.arange(2) * 10, ef.arange(2) * 100))
+    assert values(pairs.map(lambda x, y, weight=7: x + y + weight)) == [7, 18]
+    assert values(triples.map(lambda x, y, weight=7: x + y + weight)) == [0, 111]
+    assert values(triples.map(lambda x, *, y=1: len(x))) == [3, 3]
+    assert values(triples.map(lambda x, y, *more: len(more))) == [1, 1]
+    with pytest.raises(TypeError, match="missing 1 required"):
+        list(triples.map(lambda x, y=1: x).map(lambda x, y: x))
+
+
+def test_a_generator_follows_the_parts_of_tuples() -> None:
+    def drawn(draws: Any) -> Any:
+        return draws.randint((), 0, 1)
+
+    pairs = Dataset.from_tensors((ef.arange(2), ef.arange(2) * 10))
+    with_none = pairs.map(lambda x, y, draws=None: x + y + drawn(draws), seed=0)
+    assert values(with_none) == [0, 11]
+    further = pairs.map(lambda x, y, draws, scale=2: (x + y + drawn(draws)) * scale, seed=0)
+    assert values(further) == [0, 22]
+    whole = pairs.map(lambda pair, draws, scale=2: (pair[0] + drawn(draws)) * scale, seed=0)
+    assert values(whole) == [0, 2]
+    assert values(pairs.map(lambda pair, draws=None: pair[1] + drawn(draws), seed=0)) == [0, 10]
 
 
 def test_epochs_are_counted_across_threads() -> None:

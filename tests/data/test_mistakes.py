@@ -116,14 +116,31 @@ def test_a_function_of_another_number_of_arguments_is_told_what_it_gets(workers:
     with pytest.raises(TypeError, match="missing 2 required") as caught:
         list(pairs.map(lambda x, y, z: (x, y, z), **how))  # <- three
     (note,) = caught.value.__notes__
-    assert "gets a tuple of 3 as 3 arguments, any other element as one" in note
+    assert "the parts of a tuple if it has a parameter for each" in note
     assert "# <- three" in note
     with pytest.raises(AttributeError, match="has no attribute") as caught:
         list(pairs.map(lambda pair, draws: draws.normal(()), **how))  # seed= was forgotten
     assert "with seed= a generator" in "".join(caught.value.__notes__)
-    with pytest.raises(TypeError) as caught:
-        list(pairs.map(lambda x, y: len(3), **how))
-    assert "gets a tuple" not in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: len(3),  # type: ignore[arg-type]
+        lambda x, y: (lambda a, b, c: a)(x, y),  # type: ignore[call-arg]
+        lambda x, y: x.no_such_name,
+    ],
+)
+@pytest.mark.parametrize("how", [{}, {"workers": 1, "processes": True}])
+def test_errors_inside_a_function_of_parts_do_not_tell_what_it_gets(
+    function: Callable[..., Any], how: dict[str, Any]
+) -> None:
+    pairs = Dataset.from_tensors((ef.arange(3), ef.arange(3)))
+    with pytest.raises((TypeError, AttributeError)) as caught:
+        list(pairs.map(function, **how))
+    notes = "".join(caught.value.__notes__)
+    assert "in element 0 of map(<lambda>)" in notes
+    assert "a parameter for each" not in notes
 
 
 def test_an_error_of_an_iterable_names_the_element() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
+from types import MethodType
 from typing import Any, Final, Literal, TypeAlias, final
 
 import eagerflow as ef
@@ -74,8 +76,8 @@ class UserCall:
                 given=f"a {type(self.function).__name__}: {self.function!r}",
                 expected="a function that takes an element",
             )
-        count = _parts(self.function, self.draws)
-        of_element = _OfParts(self.function, count) if count else self.function
+        counts = _counts(self.function, self.draws)
+        of_element = _OfParts(self.function, counts) if counts else self.function
         object.__setattr__(self, "of_element", of_element)
 
     def __call__(self, index: int, element: Any, *draws: Any) -> Any:
@@ -85,51 +87,50 @@ class UserCall:
             with told(CallEvent(name=str(self), device="cpu:0", source=self.source)):
                 return self.finish(self.of_element(self.given(element), *draws))
         except StopIteration as error:
-            raise self.failed(index, error) from error
+            raise self.failed(index, element, error) from error
         except Exception as error:
-            self.failed(index, error)
+            self.failed(index, element, error)
             raise
 
     def given(self, element: Any) -> Any:
         """The element as the function gets it; a traced function would retrace for other bytes."""
         return with_bytes(element) if isinstance(self.function, ef.TracedFunction) else element
 
-    def failed(self, index: int, error: Exception) -> Exception:
+    def failed(self, index: int, element: Any, error: Exception) -> Exception:
         """``error`` with a note that names the element and the line.
 
         Args:
             index: of the element.
+            element: the function was called with.
             error: raised by the function.
         """
         if isinstance(error, StopIteration):  # it would end the iteration silently
             error = RuntimeError(f"{self} raised StopIteration in element {index}")
-        wrong_call = isinstance(error, AttributeError | TypeError)
-        hint = self._hint(error) if wrong_call else ""
+        hint = self._hint if self._is_misled(element, error) else ""
         error.add_note(f"  in element {index} of {self}{hint}\n  at: {self.source}")
         return error
 
-    def _hint(self, error: Exception) -> str:
-        """What the function gets, if it seems to expect something else; else empty."""
+    @property
+    def _hint(self) -> str:
         more = "a generator, because of seed=" if self.draws else "with seed= a generator"
-        refused = isinstance(error, TypeError)
-        if isinstance(self.of_element, _OfParts):
-            if refused and "positional argument" not in str(error):  # Python's words
-                return ""
-            count = self.of_element.count
-            return (
-                f"\n  hint: the function gets a tuple of {count} as {count} arguments, any other "
-                f"element as one, and {more}"
-            )
-        if not refused or self._takes_element():
-            return ""
         return (
             "\n  hint: the function gets the whole element as one argument, or the parts of a "
             f"tuple if it has a parameter for each, and {more}"
         )
 
-    def _takes_element(self) -> bool:
+    def _is_misled(self, element: Any, error: Exception) -> bool:
+        """Whether the function seems to expect other arguments than it gets."""
+        if isinstance(error, AttributeError):  # a part stands where seed= would give a generator
+            in_parts = isinstance(self.of_element, _OfParts) and not self.draws
+            return in_parts and hasattr(ef.random.Generator, error.name or "")
+        return isinstance(error, TypeError) and not self._takes(element)
+
+    def _takes(self, element: Any) -> bool:
+        """Whether the call itself is possible, so that an error is from inside."""
+        of = self.of_element
+        arguments = of.arguments(element) if isinstance(of, _OfParts) else (element,)
         try:
-            signature(self.function).bind(None, *[None] * self.draws)
+            _signature(self.function).bind(*arguments, *[None] * self.draws)
         except TypeError:
             return False
         except ValueError:  # a function of C without a signature
@@ -153,27 +154,63 @@ class _OfParts:
 
     Attributes:
         function: takes the parts, and perhaps a generator.
-        count: the number of parts.
+        counts: the numbers of parts that it takes.
     """
 
     function: Callable[..., Any]
-    count: int
+    counts: Sequence[int]
 
     def __call__(self, element: Any, *draws: Any) -> Any:
-        if isinstance(element, tuple) and len(element) == self.count:
-            return self.function(*element, *draws)
-        return self.function(element, *draws)  # refused by Python
+        return self.function(*self.arguments(element), *draws)
+
+    def arguments(self, element: Any) -> tuple[Any, ...]:
+        """The parts of the element, or the element as the only argument."""
+        in_parts = isinstance(element, tuple) and len(element) in self.counts
+        return element if in_parts else (element,)
 
 
-def _parts(function: Callable[..., Any], draws: int) -> int:
-    """The number of parts of an element that are parameters of their own; 0 if it takes it whole.
+def _counts(function: Callable[..., Any], draws: int) -> Sequence[int]:
+    """The numbers of parts of an element that are arguments of their own; others come whole.
 
-    A function that can take the element as one argument does.
+    A function that can take the element as one argument does. With a generator, ``f(x, y, z=None)``
+    could take element and generator, or two parts and the generator: a default of None tells that
+    the third is the generator, any other default that it is not.
     """
     try:
-        parameters = signature(function).parameters.values()
+        parameters = _signature(function).parameters.values()
     except (TypeError, ValueError):  # a function of C without a signature
-        return 0
-    required = [p for p in parameters if p.default is p.empty and p.kind in _POSITIONAL]
-    count = len(required) - draws
-    return count if count > 1 else 0
+        return ()
+    places = [p for p in parameters if p.kind in _POSITIONAL]
+    required = sum(p.default is p.empty for p in places)
+    if required < 2:
+        return ()
+    if required == 1 + draws:
+        return [n for n in range(2, len(places)) if places[n].default is None]
+    most = sys.maxsize - 1 if _takes_any(parameters) else len(places) - draws
+    return range(required - draws, most + 1)
+
+
+def _signature(function: Callable[..., Any]) -> Signature:
+    """The signature of a function; if it takes any number, that of the function it stands for.
+
+    Other decorators may call with other arguments than they are called with.
+    """
+    if isinstance(function, ef.TracedFunction):
+        return _signature(function.fn)
+    if hasattr(function, "__func__"):  # traced methods, too
+        function = MethodType(function.__func__, function.__self__)  # type: ignore[attr-defined]
+    own = signature(function, follow_wrapped=False)
+    if not _takes_any(own.parameters.values()):
+        return own
+    if hasattr(function, "__wrapped__"):
+        inner = function.__wrapped__
+        return _signature(
+            MethodType(inner, function.__self__) if isinstance(function, MethodType) else inner
+        )
+    if hasattr(type(function), "forward"):  # a module
+        return _signature(function.forward)  # type: ignore[attr-defined]
+    return own
+
+
+def _takes_any(parameters: Iterable[Parameter]) -> bool:
+    return any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)

@@ -127,7 +127,7 @@ class _InProcess(AbstractMapped):
         del failed  # the traceback of the error will lead here
         try:
             if index >= 0:
-                error = self._call.failed(indices[index], error)
+                error = self._call.failed(indices[index], elements[index], error)
             raise error
         finally:
             del error
