@@ -197,18 +197,19 @@ def _signature(function: Callable[..., Any]) -> Signature:
     """
     if isinstance(function, ef.TracedFunction):
         return _signature(function.fn)
-    if hasattr(function, "__func__"):  # traced methods, too
-        function = MethodType(function.__func__, function.__self__)  # type: ignore[attr-defined]
+    inner = getattr(function, "__func__", None)
+    if inner is not None:  # of traced methods, too
+        function = MethodType(inner, getattr(function, "__self__", None))
     own = signature(function, follow_wrapped=False)
     if not _takes_any(own.parameters.values()):
         return own
     if hasattr(function, "__wrapped__"):
-        inner = function.__wrapped__
+        within = function.__wrapped__
         return _signature(
-            MethodType(inner, function.__self__) if isinstance(function, MethodType) else inner
+            MethodType(within, function.__self__) if isinstance(function, MethodType) else within
         )
     if hasattr(type(function), "forward"):  # a module
-        return _signature(function.forward)  # type: ignore[attr-defined]
+        return _signature(function.forward)  # type: ignore[attr-defined]  # a module
     return own
 
 
