@@ -331,10 +331,8 @@ def test_errors_name_the_line_of_the_graph() -> None:
 
     @ef.trace
     def f(x: Any) -> Any:
-        x = x * 2
-        with ef.unordered():
-            queue.enqueue(x)
-            return queue.dequeue_many(2)  # the line
+        queue.enqueue(x * 2)  # before the other waits
+        return queue.dequeue_many(2)  # the line
 
     waiting = Waiting(lambda: f(ef.tensor(1)), queue)
     queue.close()
