@@ -113,10 +113,10 @@ class Observed:
         self.expectations = Expectations(self.index)
 
     @property
-    def saves(self) -> bool:
-        """Whether a check that is due is next, as there have been steps with times since the last.
+    def check_is_next(self) -> bool:
+        """Whether a check for NaN, once due, comes before further steps with times.
 
-        The first one waits until there are enough of those to judge nodes by.
+        There have been some since the last check; before the first, enough to judge nodes by.
         """
         return self.timed >= (_BETWEEN if self.checked else OBSERVED_STEPS)
 
@@ -204,7 +204,7 @@ class StepObserver:
                 after=self.draw(1 + min(int(_DRAWN_SECONDS / times.median), _DRAWN)),
             )  # fmt: skip
             executable.observe(known.asked)
-        elif self._allows(known, known.expected) and not (checks and known.saves):
+        elif self._allows(known, known.expected) and not (checks and known.check_is_next):
             known.timed += not known.wanted
             statistics: dict[int, ValueStatistics] = {}
             looks = {known.index.nodes[n].name: _look(statistics, n) for n in known.wanted}
