@@ -24,7 +24,8 @@ from eagerflow.core.interpreter import (
 )
 from eagerflow.core.op import Op, declare, functions
 from eagerflow.core.tensor import Tensor, handle_of
-from eagerflow.errors import EagerflowError, GradientError, note_origin
+from eagerflow.error_messages import note_origin
+from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.source import Source, capture
 
 _stop_gradient: Final = declare("stop_gradient")

@@ -15,6 +15,7 @@ from eagerflow.atomic_files import advice
 from eagerflow.core.infer import describe, infer, infer_specs
 from eagerflow.core.op import Op, load_plugins
 from eagerflow.core.op_records.kernels_of_users import checked, code_of_user, form_refusing
+from eagerflow.error_messages import note_place
 from eagerflow.errors import (
     DataDependentError,
     EagerflowError,
@@ -24,7 +25,6 @@ from eagerflow.errors import (
     SettingError,
     TensorIndexError,
     TensorValueError,
-    note_place,
     relocate,
     strip,
 )

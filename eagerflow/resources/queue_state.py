@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.errors import EnqueueCancelledError, QueueClosedError, WaitTimeoutError, note_failure
+from eagerflow.error_messages import note_failure
+from eagerflow.errors import EnqueueCancelledError, QueueClosedError, WaitTimeoutError
 from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation

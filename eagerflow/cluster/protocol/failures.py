@@ -7,7 +7,8 @@ from typing import Final
 
 from eagerflow import errors
 from eagerflow.cluster.protocol.message_heads import ErrorHead, is_client
-from eagerflow.errors import EagerflowError, TaskLost, note_failure
+from eagerflow.error_messages import note_failure
+from eagerflow.errors import EagerflowError, TaskLost
 from eagerflow.resources.resources_at_tasks import TASK_NOTE
 
 #: by name, the classes that an error from another process can have here

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from eagerflow.errors import EagerflowError, NonFiniteError, note_origin
+from eagerflow.error_messages import note_origin
+from eagerflow.errors import EagerflowError, NonFiniteError
 from eagerflow.source import Source
 
 if TYPE_CHECKING:

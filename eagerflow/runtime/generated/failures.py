@@ -8,7 +8,8 @@ from typing import Any
 
 from eagerflow.core.kernel_lookup import explain
 from eagerflow.core.op import Op, get_op
-from eagerflow.errors import CancelledError, EagerflowError, note_place, relocate, strip
+from eagerflow.error_messages import note_place
+from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_number

@@ -19,7 +19,8 @@ import numpy as np
 from eagerflow.core.monitors import check_types
 from eagerflow.core.op import get_op
 from eagerflow.dims import resolving
-from eagerflow.errors import KernelError, note_place, relocate
+from eagerflow.error_messages import note_place
+from eagerflow.errors import KernelError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
 from eagerflow.runtime.generated.expressions import Expressions

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from eagerflow.errors import EagerflowError, note_place, relocate
+from eagerflow.error_messages import note_place
+from eagerflow.errors import EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import Lead, lead_of
 from eagerflow.graph.text.printer import node_note

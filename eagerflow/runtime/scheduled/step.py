@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.errors import CancelledError, note_place, relocate
+from eagerflow.error_messages import note_place
+from eagerflow.errors import CancelledError, relocate
 from eagerflow.events import AbstractEvent, StepEvent, next_step, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of

@@ -12,7 +12,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, final
 
-from eagerflow.errors import EagerflowError, SchedulerError, note_place, relocate
+from eagerflow.error_messages import note_place
+from eagerflow.errors import EagerflowError, SchedulerError, relocate
 from eagerflow.events import AbstractEvent
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
