@@ -20,7 +20,7 @@ from eagerflow.graph.verify import verify
 from eagerflow.placement.apply_rules import place
 from eagerflow.runtime import executable
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
-from eagerflow.runtime.scheduled import step
+from eagerflow.runtime.scheduled import step_state
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from tests.fakes.transport import FakeNetwork, FakeTransport
 from tests.placement.scattered import CPUS, by_scheduler, nothing_left, scattered
@@ -138,7 +138,7 @@ def partitioned(
         if by_network:
             network = FakeNetwork(seed=len(devices) + salt)
             made = partial(Rendezvous, transport=FakeTransport(network))
-            stack.enter_context(patch.object(step, "Rendezvous", made))
+            stack.enter_context(patch.object(step_state, "Rendezvous", made))
             stack.enter_context(network.running())
         yield seen
 

@@ -23,7 +23,7 @@ from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.generated.generated_tier import GeneratedTier
 from eagerflow.runtime.generated_or_scheduled import Choice, Decision, Trial
-from eagerflow.runtime.scheduled import step
+from eagerflow.runtime.scheduled import step_state
 from eagerflow.runtime.threads import workers
 from tests.runtime.graphs import by_scheduler, scheduled, straight
 from tests.runtime.scheduled.scheduled_graphs import CHAINS, Ops, heavy, helped, ops, same
@@ -201,7 +201,7 @@ def test_lengths_that_are_alike_share_a_decision(always: None) -> None:
 
 
 def test_one_function_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(step, "Scheduler")
+    monkeypatch.delattr(step_state, "Scheduler")
     straight(Graph.parse(TWO))(x())
 
 

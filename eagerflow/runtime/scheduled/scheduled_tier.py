@@ -28,7 +28,8 @@ from eagerflow.runtime.scheduled.node_seconds import (
     worker_count,
 )
 from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
-from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
+from eagerflow.runtime.scheduled.step import ScheduledStep
+from eagerflow.runtime.scheduled.step_state import SYSTEM_CLOCK
 from eagerflow.runtime.scheduled.threadless_waits import has_free_waits
 from eagerflow.runtime.sent_values import SentValues
 from eagerflow.runtime.strands.acts import acts_of

@@ -1,6 +1,6 @@
 """The scheduler: a state machine. Events in, instructions out; no threads, no clock, no I/O.
 
-It decides which nodes can run next; `step.py` runs them, with values, threads and a clock.
+It decides which nodes can run next; `step.py` runs them, and `step_state.py` answers.
 
 A step of a graph is one `Scheduler`. It takes events and returns instructions; its caller
 (`eagerflow.runtime.scheduled`) has the threads, the values and the clock. So every state can be

@@ -15,7 +15,7 @@ from eagerflow.errors import CancelledError, DeadlineError, KernelError
 from eagerflow.events import NodeEvent, RegionEvent, step_of
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS
-from eagerflow.runtime.scheduled import step as steps
+from eagerflow.runtime.scheduled import step_state
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from tests.ctrl_c import ctrl_c_raises, interrupted
@@ -61,7 +61,7 @@ def told() -> Iterator[NotedTransport]:
     def meet(step: int, routes: Any, executable: int, *, transport: Any) -> Rendezvous:
         return Rendezvous(step, routes, executable, transport=made)
 
-    with patch.object(steps, "Rendezvous", meet):
+    with patch.object(step_state, "Rendezvous", meet):
         yield made
 
 

@@ -13,7 +13,7 @@ import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.graph.lowering import lower
 from eagerflow.runtime import Executable
-from eagerflow.runtime.scheduled import step
+from eagerflow.runtime.scheduled import step_state
 from eagerflow.runtime.scheduled.completions import Completion
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.step import ScheduledStep
@@ -119,7 +119,7 @@ def test_a_lowered_text_runs() -> None:
 
 
 def test_one_region_has_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(step, "Scheduler")
+    monkeypatch.delattr(step_state, "Scheduler")
     for source in PROGRAMS:
         args = tensors(source.args)
         ef.trace(source.f)(*args)
