@@ -164,7 +164,7 @@ BUGS: Final = (
         "eagerflow/data/base/orders.py",
         "with self._lock:\n            self._value = value\n",
         "self.check(self.value)\n",
-        ("data/test_dataset.py", "data/test_pipelines.py"),
+        ("data/test_positions.py", "data/test_pipelines.py"),
     ),
     Bug(
         "running means move by what they should keep",

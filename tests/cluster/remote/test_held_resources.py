@@ -21,10 +21,14 @@ from tests.resources.queues import (
     test_bytes,
     test_counts,
     test_elements,
+    test_kinds_of_queues,
     test_waiting,
 )
 
-MODULES = (test_waiting, test_elements, test_accumulators, test_barriers, test_counts, test_bytes)
+MODULES = (
+    test_waiting, test_elements, test_kinds_of_queues, test_accumulators, test_barriers,
+    test_counts, test_bytes,
+)  # fmt: skip
 #: tests of what a resource of this process is like: its text with its level, its memory, the
 #: attempts in it, other resources, and devices that `ef.device` would lead to a task
 OF_THIS_PROCESS = {

@@ -13,7 +13,8 @@ from eagerflow.cluster.protocol.messages import Abort, Goodbye, Hello, Register,
 from eagerflow.cluster.state_machines import server as servers
 from eagerflow.cluster.state_machines import sessions
 from eagerflow.cluster.state_machines.server import ServerMachine
-from tests.cluster.state_machines.test_machines import ERROR, VERSIONS, greeted, said
+from tests.cluster.state_machines.dialogues import ERROR, greeted, said
+from tests.fakes.cluster import VERSIONS
 
 MANY = 1_000
 

@@ -11,7 +11,7 @@ from eagerflow.cluster.protocol.message_heads import step_number
 from eagerflow.cluster.protocol.messages import Abort, Done, Failed, Welcome
 from eagerflow.cluster.state_machines.client import ClientMachine
 from eagerflow.errors import TensorValueError
-from tests.cluster.state_machines.test_machines import PART
+from tests.cluster.state_machines.dialogues import PART
 from tests.fakes.cluster import VERSIONS
 
 TASKS = ("ps:0", "ps:1", "worker:0")

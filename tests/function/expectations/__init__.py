@@ -21,6 +21,7 @@ from tests.function.expectations import (
     language,
     left,
     lengths,
+    library_classes,
     namespaces,
     numbers,
     numbers_in_libraries,
@@ -37,7 +38,7 @@ from tests.function.expectations.program import PROGRAMS
 __all__ = [
     "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "classes",
     "decisions", "errors", "escaping", "exact_numbers", "gradients", "hidden", "identity",
-    "indices", "instances", "keys", "language", "left", "lengths", "namespaces", "numbers",
-    "numbers_in_libraries", "objects", "patched", "remains", "sizes", "state", "subclasses",
-    "texts",
+    "indices", "instances", "keys", "language", "left", "lengths", "library_classes", "namespaces",
+    "numbers", "numbers_in_libraries", "objects", "patched", "remains", "sizes", "state",
+    "subclasses", "texts",
 ]  # fmt: skip
