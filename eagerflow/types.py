@@ -240,7 +240,6 @@ def default_dtype(kind: str) -> DType:
 
 # --- promotion ------------------------------------------------------------------------------
 
-_UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
 _COMPLEX_OF: Final = {"float64": "complex128", "complex128": "complex128"}
 _promoted: dict[tuple[DType, DType], DType] = {}
 

@@ -14,7 +14,14 @@ from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.dims.polynomial import Atom
-from eagerflow.graph.edit import atoms_in, copied, flat_items, named_axes, substitute_sizes
+from eagerflow.graph.edit import (
+    all_nodes,
+    atoms_in,
+    copied,
+    flat_items,
+    named_axes,
+    substitute_sizes,
+)
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import RANKS
 from eagerflow.graph.signatures import is_control, is_loop, is_read, kind_of
@@ -172,14 +179,6 @@ def _graphs_of(attrs: Mapping[str, Any]) -> Iterator[Graph]:
     """The subgraphs among attributes."""
     for value in attrs.values():
         yield from (g for g in (value if type(value) is tuple else (value,)) if type(g) is Graph)
-
-
-def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Nodes, with the nodes in their subgraphs."""
-    for node in nodes:
-        yield node
-        for graph in _graphs_of(node.attrs):
-            yield from all_nodes(graph.nodes)
 
 
 def changes_state(graph: Graph) -> bool:

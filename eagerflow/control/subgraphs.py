@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.capture.reachable import Reachable
-from eagerflow.control.structured import all_nodes, effects_of
+from eagerflow.control.structured import effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import bind, get_op
@@ -22,6 +22,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, type_of
 from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim, Size, number_of, same, symbols
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
+from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.signatures import is_read
 from eagerflow.graph.value_types import NumberType, ValueSpec

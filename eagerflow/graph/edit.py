@@ -63,9 +63,23 @@ def inner_graphs(nodes: Iterable[Node]) -> set[Graph]:
     return known
 
 
+def inner_nodes(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes of `inner_graphs`, each once."""
+    return [node for graph in inner_graphs(nodes) for node in graph.nodes]
+
+
+def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes, each followed by those in its subgraphs."""
+    for node in nodes:
+        yield node
+        if node.attrs:
+            for _, graph in node.subgraphs():
+                yield from all_nodes(graph.nodes)
+
+
 def devices_in(nodes: Collection[Node]) -> set[Any]:
     """The devices of nodes and their values, and of all that is in their subgraphs."""
-    every = [*nodes, *[node for graph in inner_graphs(nodes) for node in graph.nodes]]
+    every = [*nodes, *inner_nodes(nodes)]
     devices = {v.device for node in every for v in (*node.inputs, *node.outputs)}
     return (devices | {node.device for node in every}) - {None}
 

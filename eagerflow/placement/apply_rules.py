@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow.errors import PlacementError
-from eagerflow.graph.edit import inner_graphs, nbytes
+from eagerflow.graph.edit import inner_nodes, nbytes
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes.rewrite import Change, Origin, Report, effect_of, shown
 from eagerflow.graph.placement_reasons import resource_text
@@ -283,7 +283,7 @@ def _crossing(graph: Graph, placed: Graph) -> dict[Device, dict[Any, int]]:
 
 def _moved_reads(graph: Graph) -> Iterator[tuple[Any, Device, int]]:
     """The variables whose values a graph moves, each with destination and bytes."""
-    nodes = [n for one in (graph, *inner_graphs(graph.nodes)) for n in one.nodes]
+    nodes = [*graph.nodes, *inner_nodes(graph.nodes)]
     if not any(is_read(op) for op in {node.op for node in nodes}):
         return
     for node in nodes:
@@ -299,7 +299,7 @@ def _moved_reads(graph: Graph) -> Iterator[tuple[Any, Device, int]]:
 
 def no_match(graph: Graph, pattern: str, wishes: Wishes, rules: Rules) -> PlacementError:
     """The error for a pattern that matches nothing in a graph, or nothing that can be placed."""
-    nodes = [*graph.nodes, *[n for inner in inner_graphs(graph.nodes) for n in inner.nodes]]
+    nodes = [*graph.nodes, *inner_nodes(graph.nodes)]
     matched = [node for node in nodes if wishes.matches(pattern, node)]
     given = f"{pattern!r}: {rules.targets[pattern].asked or None}"
     for node in matched:

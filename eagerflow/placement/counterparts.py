@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 
-from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.edit import inner_nodes
 from eagerflow.graph.ir import Graph, Node
 
 
@@ -73,11 +73,11 @@ def _within(graph: Graph, backward: Graph) -> dict[Node, Node]:
     gave several nodes; nodes that are alike in both have no counterpart.
     """
     alike = defaultdict[Hashable, list[Node]](list)
-    for node in [n for one in inner_graphs(graph.nodes) for n in one.nodes]:
+    for node in inner_nodes(graph.nodes):
         alike[_likeness(node)].append(node)
         alike[_likeness(node), node.name].append(node)
     counterparts: dict[Node, Node] = {}
-    inside = [n for one in inner_graphs(backward.nodes) for n in one.nodes]
+    inside = inner_nodes(backward.nodes)
     for first in {n.forward for n in inside if n.forward is not None}:
         likeness = _likeness(first)
         same = alike[likeness] if len(alike[likeness]) == 1 else alike[likeness, first.name]

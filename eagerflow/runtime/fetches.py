@@ -15,7 +15,7 @@ from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DTypeError, GraphError, PlacementError, ShapeError
 from eagerflow.formatting import kind_of
 from eagerflow.graph.devices import located
-from eagerflow.graph.edit import copy_node, inner_graphs, named_axes, needed
+from eagerflow.graph.edit import copy_node, inner_nodes, named_axes, needed
 from eagerflow.graph.ir import Graph, Node, OutsideInput, Value
 from eagerflow.graph.placement_reasons import resource_text
 from eagerflow.graph.signatures import is_read
@@ -72,7 +72,7 @@ def _check_places(graph: Graph) -> None:
     Raises:
         PlacementError: a variable was moved.
     """
-    for node in (n for one in (graph, *inner_graphs(graph.nodes)) for n in one.nodes):
+    for node in [*graph.nodes, *inner_nodes(graph.nodes)]:
         state = node.attrs.get("resource")
         if isinstance(state, VariableState) and node.device not in (None, state.device):
             raise PlacementError(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.control.structured import all_nodes
 from eagerflow.core import tree
 from eagerflow.errors import GraphError
+from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.lowering import lower
 from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.verify import verify

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.control.structured import all_nodes
 from eagerflow.errors import EagerflowError, GraphError
 from eagerflow.graph import Graph
+from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.value_types import Reference
 from eagerflow.graph.verify import verify
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.tracking.blocks import UserCode, code_of, tracer_here
-from eagerflow.control.structured import all_nodes, effects_of
+from eagerflow.control.structured import effects_of
 from eagerflow.core import interpreter
 from eagerflow.core.op import find_op, get_op
 from eagerflow.errors import (
@@ -27,6 +27,7 @@ from eagerflow.errors import (
     TraceError,
     WaitTimeoutError,
 )
+from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import kind_of
 from eagerflow.source import capture, user_line

@@ -21,12 +21,12 @@ from eagerflow.autograph.flow.carry import Loop, Names
 from eagerflow.autograph.flow.conditionals import Branches, and_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source, is_askable
 from eagerflow.autograph.tracking.blocks import UserCode, as_test, refuse_reached, tracer_here
-from eagerflow.control.structured import all_nodes
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
+from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.ir import Graph
 from eagerflow.runtime.threads import deadline
 from eagerflow.tracing.tracer import Tracer, current_tracer

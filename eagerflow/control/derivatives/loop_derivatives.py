@@ -18,10 +18,10 @@ from eagerflow.control.derivatives.building import (
 )
 from eagerflow.control.derivatives.joint import Joint
 from eagerflow.control.derivatives.sinks import Sink
-from eagerflow.control.structured import Structured, all_nodes, is_smooth
+from eagerflow.control.structured import Structured, is_smooth
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
-from eagerflow.graph.edit import clone
+from eagerflow.graph.edit import all_nodes, clone
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import is_read
 from eagerflow.graph.value_types import NumberType, ValueSpec

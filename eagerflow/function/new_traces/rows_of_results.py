@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from eagerflow.control.structured import all_nodes
+from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.source import Source
 from eagerflow.unknown_names import find_hint

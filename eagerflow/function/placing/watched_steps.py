@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from eagerflow import events
 from eagerflow.errors import DeviceError
 from eagerflow.events import AbstractEvent, TransferEvent
-from eagerflow.graph.edit import devices_in
+from eagerflow.graph.edit import all_nodes, devices_in
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.signatures import is_loop, kind_of
 from eagerflow.hardware import Device, as_device, wait_for_data
@@ -86,7 +86,7 @@ class Seen:
 
     def _iterations(self, graph: Graph, runs: Counter[OpSite]) -> None:
         """Note the iterations of loops, derived from the number of runs of ops in their bodies."""
-        every = Counter(site_of(node) for node in _all_nodes(graph))
+        every = Counter(site_of(node) for node in all_nodes(graph.nodes))
 
         def walk(nodes: list[Node], times: float) -> None:
             for node in nodes:
@@ -106,13 +106,6 @@ class Seen:
 
 def _few() -> deque[Any]:
     return deque(maxlen=_KEPT)
-
-
-def _all_nodes(graph: Graph) -> Iterator[Node]:
-    for node in graph.nodes:
-        yield node
-        for _, inner in node.subgraphs():
-            yield from _all_nodes(inner)
 
 
 def _kind(node: Node) -> str:

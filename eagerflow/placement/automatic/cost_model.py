@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, final
 
 from eagerflow.core.op_records.cost_formulas import Cost
 from eagerflow.formatting import seconds_text, table_lines
-from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.edit import inner_nodes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import is_structured, is_transfer, kind_of
 from eagerflow.hardware import Device
@@ -118,7 +118,7 @@ class CostModel:
         """Seconds of a node in real steps, calls included; None if not all of it was observed."""
         if not is_structured(node.op):
             return self._seen(node, device)
-        inside = [n for graph in inner_graphs([node]) for n in graph.nodes if _is_called(n)]
+        inside = [n for n in inner_nodes([node]) if _is_called(n)]
         if not inside or any(self._seen(n, device) is None for n in inside):
             return None
         return self.seconds(node, device)

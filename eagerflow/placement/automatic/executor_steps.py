@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, final
 
-from eagerflow.graph.edit import devices_in, inner_graphs
+from eagerflow.graph.edit import devices_in, inner_nodes
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, find_size_values
@@ -168,7 +168,7 @@ class _Replay:
     def __init__(self, graph: Graph, model: CostModel, executor: ExecutorTraits) -> None:
         self.model = model
         self.executor = executor
-        every = [*graph.nodes, *[n for g in inner_graphs(graph.nodes) for n in g.nodes]]
+        every = [*graph.nodes, *inner_nodes(graph.nodes)]
         #: number of iterations, by the name of the loop
         self.iterations = {n.name: model.work.iterations(n) for n in every if is_structured(n.op)}
         self.loops: dict[str, str] = {}  # the names of loops, by their frames

@@ -16,7 +16,7 @@ from typing import Final, final
 
 from eagerflow.errors import PlacementError
 from eagerflow.formatting import seconds_text
-from eagerflow.graph.edit import devices_in, inner_graphs
+from eagerflow.graph.edit import devices_in, inner_nodes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Device, devices, memory
@@ -233,7 +233,7 @@ class _Planner:
         for unit, number in zip(self.problem.units, assignment, strict=True):
             device = self.problem.device(number)
             if unit.is_movable and device is not None:
-                inside = [n for graph in inner_graphs(unit.nodes) for n in graph.nodes]
+                inside = inner_nodes(unit.nodes)
                 chosen.update({n: device for n in (*unit.nodes, *inside) if is_movable(n)})
         return chosen
 
@@ -269,7 +269,7 @@ class _Planner:
             PlacementError: no device can run any such node; the message gives the first obstacle.
         """
         constraints = self.problem.constraints
-        inside = [n for one in inner_graphs(self.graph.nodes) for n in one.nodes]
+        inside = inner_nodes(self.graph.nodes)
         movable = [n for n in (*self.graph.nodes, *inside) if is_movable(n)]
         obstacles = (constraints.obstacle(n, device) for n in movable for device in self.devices)
         first = next(obstacles, None)

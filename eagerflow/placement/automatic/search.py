@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from typing import Final, NamedTuple, final
 
-from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.edit import inner_nodes
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.signatures import is_number, is_structured, is_transfer
 from eagerflow.hardware import Device
@@ -140,13 +140,13 @@ class Problem:
         outer = {node: node for node in self.graph.nodes}
         for node in self.graph.nodes:
             if is_structured(node.op):
-                outer |= {n: node for graph in inner_graphs([node]) for n in graph.nodes}
+                outer |= dict.fromkeys(inner_nodes([node]), node)
         for node in self.graph.nodes:
             if is_transfer(node.op) or node.op == "constant" or is_number(node.op):
                 continue
             if where(node) is None:  # it computes numbers from numbers
                 continue
-            inside = [n for graph in inner_graphs([node]) for n in graph.nodes]
+            inside = inner_nodes([node])
             firsts = [outer.get(forward_of(n)) for n in (node, *inside) if n.forward is not None]
             first = next((n for n in firsts if n is not None), node)
             groups.setdefault(first, []).append(node)
@@ -164,7 +164,7 @@ class Problem:
         home = self._home(nodes[0])
         inside = [
             n for node in nodes
-            for n in ([m for g in inner_graphs([node]) for m in g.nodes] or [node])
+            for n in (inner_nodes([node]) or [node])
             if is_movable(n)
         ]  # fmt: skip
         used = {device for n in inside if (device := where(n)) is not None}
@@ -192,7 +192,7 @@ class Problem:
     def _is_movable(node: Node) -> bool:
         if not is_structured(node.op):
             return is_movable(node)
-        inside = [n for graph in inner_graphs([node]) for n in graph.nodes]
+        inside = inner_nodes([node])
         return not any("resource" in n.attrs for n in inside)
 
     def _home(self, node: Node) -> int:
