@@ -135,3 +135,15 @@ def note_place(error: BaseException, note: str) -> None:
     """
     if not getattr(error, "_settled", False):
         error.add_note(note)
+
+
+def iteration_note(op: str, iteration: int, source: object = None) -> str:
+    """The note on the iteration for an error in a loop, the same for all ways to run one.
+
+    Args:
+        op: the function that made the loop.
+        iteration: its number, from 0.
+        source: the line of the loop.
+    """
+    where = f", at {source}" if source is not None else ""
+    return f"  in iteration {iteration} (counted from 0) of {op}{where}"

@@ -119,12 +119,13 @@ def test_nothing_strange_is_public() -> None:
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
         "atomic_files", "autodiff", "autograph", "batching", "capture", "cluster", "compilation",
-        "control", "core", "dims", "distributions", "einops_backend", "errors", "events", "fft",
+        "control", "core", "dims", "distributions", "einops_backend", "error_messages", "errors", "events",
+        "fft",
         "function", "graph",
         "running_node",
         "hardware", "io",
         "linalg",
-        "loop_errors", "machine_logs", "ops", "pictures", "placement", "profiling", "random",
+        "machine_logs", "ops", "pictures", "placement", "profiling", "random",
         "resources", "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "option_checks", "extending", "hints", "plugins", "progress", "state_loading",

@@ -15,7 +15,7 @@ from eagerflow.atomic_files import advice
 from eagerflow.core.infer import describe, infer, infer_specs
 from eagerflow.core.op import Op, load_plugins
 from eagerflow.core.op_records.kernels_of_users import checked, code_of_user, form_refusing
-from eagerflow.error_messages import note_place
+from eagerflow.error_messages import iteration_note, note_place
 from eagerflow.errors import (
     DataDependentError,
     EagerflowError,
@@ -30,7 +30,6 @@ from eagerflow.errors import (
 )
 from eagerflow.events import step_of
 from eagerflow.hardware import Device, Lane, as_device, kernel_library, out_of_memory
-from eagerflow.loop_errors import iteration_note
 from eagerflow.running_node import running_node
 from eagerflow.source import Source, user_line
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType

@@ -10,8 +10,8 @@ from eagerflow.batching.divergent_branches import chosen, is_batched, repeated
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
+from eagerflow.error_messages import iteration_note
 from eagerflow.errors import TensorIndexError
-from eagerflow.loop_errors import iteration_note
 from eagerflow.types import LIST
 
 _Branch = TypeVar("_Branch")

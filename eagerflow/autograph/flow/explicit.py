@@ -30,8 +30,8 @@ from eagerflow.core import interpreter, tree
 from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import tensor_of
+from eagerflow.error_messages import iteration_note
 from eagerflow.errors import TraceError
-from eagerflow.loop_errors import iteration_note
 from eagerflow.ops.elementwise.logic import logical_or
 from eagerflow.runtime.python_control import choose_branch
 

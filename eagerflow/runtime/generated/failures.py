@@ -8,13 +8,12 @@ from typing import Any
 
 from eagerflow.core.kernel_lookup import explain
 from eagerflow.core.op import Op, get_op
-from eagerflow.error_messages import note_place
+from eagerflow.error_messages import iteration_note, note_place
 from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_number
 from eagerflow.graph.text.printer import node_note
-from eagerflow.loop_errors import iteration_note
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.runtime.generated.program_code import Code
 from eagerflow.runtime.generated.written_before_failure import Written

@@ -10,7 +10,7 @@ from eagerflow.runtime.strands.run import RunsGraph
 
 if TYPE_CHECKING:
     from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
-    from eagerflow.runtime.scheduled.step_state import AbstractStep
+    from eagerflow.runtime.scheduled.step_state import AbstractScheduledStep
 
 
 class AbstractCompletion(Protocol):
@@ -38,9 +38,11 @@ class Completion:
 
     __slots__ = ("_node", "_step", "_tag", "_tidy", "tier")
 
-    def __init__(self, step: AbstractStep, tag: int, node: int, tier: ScheduledTier) -> None:
+    def __init__(
+        self, step: AbstractScheduledStep, tag: int, node: int, tier: ScheduledTier
+    ) -> None:
         self.tier = tier
-        self._step: AbstractStep | None = step
+        self._step: AbstractScheduledStep | None = step
         self._tidy = step.at_end
         self._tag = tag
         self._node = node

@@ -21,14 +21,14 @@ from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.runtime.scheduled.scheduler import start
-from eagerflow.runtime.scheduled.step_state import AbstractStep, Job
+from eagerflow.runtime.scheduled.step_state import AbstractScheduledStep, Job
 from eagerflow.runtime.threads.deadline import LATE, broken_off
 from eagerflow.runtime.threads.workers import shared
 
 
 @final
-class ScheduledStep(AbstractStep):
-    """One run of a graph by its scheduled nodes: made as `AbstractStep` says."""
+class ScheduledStep(AbstractScheduledStep):
+    """One run of a graph by its scheduled nodes: made as `AbstractScheduledStep` says."""
 
     # --- the thread that runs the step ---
 

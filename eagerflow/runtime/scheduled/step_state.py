@@ -45,7 +45,7 @@ SYSTEM_CLOCK: Final = SystemClock()
 Job = tuple[int, int, list[Any]]
 
 
-class AbstractStep(ABC):
+class AbstractScheduledStep(ABC):
     """The state of one run of a graph by its scheduled nodes, and the answers to its scheduler.
 
     Which threads run the nodes is for the subclass.

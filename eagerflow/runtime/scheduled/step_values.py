@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
-from eagerflow.loop_errors import iteration_note
+from eagerflow.error_messages import iteration_note
 from eagerflow.runtime.scheduled.scheduled_nodes import FrameLayout
 from eagerflow.runtime.scheduled.scheduler import SchedulerInstruction
 

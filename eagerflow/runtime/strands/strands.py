@@ -12,14 +12,13 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, final
 
-from eagerflow.error_messages import note_place
+from eagerflow.error_messages import iteration_note, note_place
 from eagerflow.errors import EagerflowError, SchedulerError, relocate
 from eagerflow.events import AbstractEvent
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import NullArray
-from eagerflow.loop_errors import iteration_note
 from eagerflow.placement.cut import Cut
 from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
