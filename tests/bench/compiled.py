@@ -1,12 +1,13 @@
 """Traced functions with native kernels, against the same functions without, torch and jax.
 
 Run: ``python -m tests.bench.compiled``. Each contender compares its result with one that NumPy has
-computed in float64 before it is timed.
+computed in float64 before it is timed. After the times follows the peak memory of each.
 """
 
 from __future__ import annotations
 
-from tests.bench.harness import Contender, Contest, arguments, installed, run
+from tests.bench.harness import Contender, Contest, arguments, first_alone, installed, run
+from tests.bench.memory import report
 
 _DATA = """
 import numpy as np
@@ -240,4 +241,6 @@ if __name__ == "__main__":
     table = contests(options.threads)
     if options.smallest:
         table = table[::12]
-    run(name, installed(table, options), options)
+    table = installed(table, options)
+    run(name, table, options)
+    report(first_alone(table) if options.smallest else table)

@@ -7,11 +7,9 @@ follows the peak memory of each.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tests.bench.formulas.works import WORKS
-from tests.bench.harness import Contender, Contest, arguments, installed, run
-from tests.bench.networks import answer, report_memory
+from tests.bench.harness import Contender, Contest, answer, arguments, first_alone, installed, run
+from tests.bench.memory import report
 
 #: name: the module of the library, the package that it needs, and extra arguments
 _LIBRARIES = {
@@ -61,10 +59,8 @@ def compare(contest: Contest) -> None:
 if __name__ == "__main__":
     options = arguments("Formulas").parse_args()
     table = installed(contests(options.smallest), options)
-    some = [replace(row, contenders=row.contenders[:1]) for row in table[:1]]
-    for row in some if options.smallest else table:
+    some = first_alone(table) if options.smallest else table
+    for row in some:
         compare(row)
     run("Formulas", table, options)
-    print("\n| work | who | peak memory |\n|---|---|---|")
-    for row in some if options.smallest else table:
-        report_memory(row)
+    report(some)

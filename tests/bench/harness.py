@@ -29,6 +29,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np  # noqa: F401 - it loads the BLAS library that `environment` names
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it has no types
+
 _WORKER = """
 import json, os, sys, time, timeit
 clock = time.perf_counter
@@ -120,6 +123,23 @@ def installed(contests: list[Contest], options: argparse.Namespace) -> list[Cont
     ]
 
 
+def first_alone(contests: list[Contest]) -> list[Contest]:
+    """The first contest with its first contender only: does that still work?"""
+    return [replace(contest, contenders=contest.contenders[:1]) for contest in contests[:1]]
+
+
+def answer(text: str) -> Any:
+    """The value that a process running this text prints last, as JSON.
+
+    Raises:
+        RuntimeError: the process failed; with its error.
+    """
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def _once(contender: Contender) -> float:
     """The time of one run in this process; it shows that the code runs, and no more."""
     namespace: dict[str, Any] = {}
@@ -165,12 +185,20 @@ def _unit(seconds: float) -> str:
 
 def environment() -> str:
     """Machine and versions that the figures depend on."""
-    names = [n for n in ("numpy", "torch", "jax", "tensorflow") if find_spec(n) is not None]
+    peers = ("numpy", "torch", "jax", "tensorflow", "numba")
+    names = [n for n in peers if find_spec(n) is not None]
     libraries = ", ".join(f"{n} {version(n)}" for n in names)
     return (
         f"{os.cpu_count()} processors ({platform.machine()}); Python {platform.python_version()}, "
-        f"{platform.python_compiler()}; {libraries}"
+        f"{platform.python_compiler()}; {libraries}; {_blas()}"
     )
+
+
+def _blas() -> str:
+    """The BLAS libraries that NumPy has loaded, with the processors that their code is for."""
+    libraries = ThreadpoolController().select(user_api="blas").info()
+    names = [(x["internal_api"], x["version"], x.get("architecture")) for x in libraries]
+    return ", ".join(f"{api} {number} ({core})" for api, number, core in names) or "no BLAS"
 
 
 def run(title: str, contests: list[Contest], options: argparse.Namespace) -> None:

@@ -2,19 +2,15 @@
 
 Run: ``python -m tests.bench.networks`` in an environment with the ``bench`` extra; peers that are
 not installed are left out. Before anything is timed, the losses of the first steps are compared.
-After the times follows the peak memory of a process over several steps, less its memory
-after importing the library, so that weights, state, buffers and compiled code count.
+After the times follows the peak memory of each.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
-from dataclasses import replace
 
-from tests.bench.harness import Contender, Contest, arguments, installed, run
+from tests.bench.harness import Contender, Contest, answer, arguments, first_alone, installed, run
+from tests.bench.memory import report
 
 SMALLEST = (8, 16)
 SIZES = ((32, 128), (128, 512), (512, 1024))
@@ -34,18 +30,6 @@ LIBRARIES = {
 _FIRST_LOSSES = """
 import json
 print(json.dumps([float(step()) for _ in range(5)]))
-"""
-_PEAK = """
-import json, pathlib, re
-def status(name):
-    text = pathlib.Path("/proc/self/status").read_text()
-    return 1024 * int(re.search(name + r":\\s+(\\d+)", text).group(1))
-{importing}
-before = status("VmRSS")
-{setup}
-for _ in range(5):
-    step()
-print(json.dumps(status("VmHWM") - before))
 """
 
 
@@ -84,14 +68,6 @@ def contests(sizes: tuple[tuple[int, int], ...] = SIZES) -> list[Contest]:
     return table
 
 
-def answer(text: str) -> object:
-    """The value that a process running this text prints last, as JSON."""
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def compare(contest: Contest) -> None:
     """Check that all contenders do the same work.
 
@@ -107,21 +83,10 @@ def compare(contest: Contest) -> None:
         assert worst < 1e-3, (contest.name, contender.name, losses, want)
 
 
-def report_memory(contest: Contest) -> None:
-    """Print the peak memory of each contender."""
-    for contender in contest.contenders:
-        importing = contender.setup.splitlines()[0]
-        peak = answer(_PEAK.format(importing=importing, setup=contender.setup))
-        assert isinstance(peak, int)
-        print(f"| {contest.name} | {contender.name} | {peak / 2**20:.1f} MiB |", flush=True)
-
-
 if __name__ == "__main__":
     options = arguments("Training steps").parse_args()
     table = installed(contests((SMALLEST,)) if options.smallest else contests(), options)
     for row in table[:1] if options.smallest else table:
         compare(row)
     run("Training steps", table, options)
-    print("\n| work | who | peak memory |\n|---|---|---|")
-    for row in table[:1] if options.smallest else table:
-        report_memory(replace(row, contenders=row.contenders[:1]) if options.smallest else row)
+    report(first_alone(table) if options.smallest else table)

@@ -3,31 +3,76 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Final, final
 
 from eagerflow_kernels.native.functions.arithmetic import nearest
 from eagerflow_kernels.native.functions.float_writer import FloatWriter, Pair
 from eagerflow_kernels.native.functions.hyperbolic import tanh
 from eagerflow_kernels.native.functions.special import gelu_by_erf
-from eagerflow_kernels.native.loop_form import LoopBuilder
+from eagerflow_kernels.native.loop_form import Kind, LoopBuilder
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 _TANH_END = 10.0  # beyond, the tanh is 1, while squares could overflow
+#: as far below 0 the product of x and its logistic function is 0
+_SILU_END: Final[dict[Kind, float]] = {"f32": 112.0, "f64": 756.0}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Logistic:
+    """The parts of 1 / (1 + e**-x): with z = e**-abs(x), 1 / (1 + z), and z / (1 + z) below 0.
+
+    Attributes:
+        w: the writer.
+        negative: whether x is below 0.
+        scaled: z as a pair, without its last factor.
+        last: that factor; the product may be subnormal.
+        below: 1 + z.
+    """
+
+    w: FloatWriter
+    negative: int
+    scaled: Pair
+    last: int
+    below: Pair
+
+    @staticmethod
+    def of(b: LoopBuilder, x: int, lowest: float | None = None) -> _Logistic:
+        """The parts for x; z is that of ``lowest`` where x lies further from 0."""
+        w = FloatWriter(b, x)
+        size, end = w.negative(b.apply("absolute", x)), w.number(lowest or w.format.underflow)
+        k, r = w.reduced_to_float(w.select(b.apply("less", size, end), end, size))
+        first, last = w.power_of_shifted(k)
+        e = w.sum_of(*w.exponential_of_float(r))
+        scaled = Pair(w.multiply(e.high, first), w.multiply(e.low, first))
+        z = Pair(w.multiply(scaled.high, last), w.multiply(scaled.low, last))
+        below = w.sum_of(w.number(1.0), z.high)
+        below = Pair(below.high, w.add(below.low, z.low))
+        return _Logistic(w, b.apply("less", x, w.number(0.0)), scaled, last, below)
+
+    def share(self, times: int | None = None) -> int:
+        """The function, times a factor that keeps digits where the function alone has few."""
+        w, (high, low) = self.w, self.scaled
+        one = w.number(1.0) if times is None else times
+        if times is not None:
+            high, low = w.multiply(high, times), w.multiply(low, times)
+        above = w.select(self.negative, w.multiply(high, self.last), one)
+        rest = w.select(self.negative, w.multiply(low, self.last), w.number(0.0))
+        return w.quotient(Pair(above, rest), self.below)
+
+    def rest(self) -> int:
+        """1 less the function, with all its digits."""
+        w, (high, low) = self.w, self.scaled
+        above = w.select(self.negative, w.number(1.0), w.multiply(high, self.last))
+        rest = w.select(self.negative, w.number(0.0), w.multiply(low, self.last))
+        return w.quotient(Pair(above, rest), self.below)
 
 
 def sigmoid(b: LoopBuilder, x: int) -> int:
-    """The logistic function: with z = e**-abs(x), 1 / (1 + z), and z / (1 + z) below 0."""
-    w = FloatWriter(b, x)
-    one, zero, lowest = w.number(1.0), w.number(0.0), w.number(w.format.underflow)
-    size = w.negative(b.apply("absolute", x))
-    k, r = w.reduced_to_float(w.select(b.apply("less", size, lowest), lowest, size))
-    first, second = w.power_of_shifted(k)
-    e = w.exponential_of_float(r)
-    z = Pair(*(w.multiply(w.multiply(part, first), second) for part in w.sum_of(*e)))
-    below = w.sum_of(one, z.high)
-    negative = b.apply("less", x, zero)
-    above = Pair(w.select(negative, z.high, one), w.select(negative, z.low, zero))
-    return w.quotient(above, Pair(below.high, w.add(below.low, z.low)))
+    """The logistic function."""
+    return _Logistic.of(b, x).share()
 
 
 def relu(b: LoopBuilder, x: int) -> int:
@@ -42,12 +87,21 @@ def leaky_relu(b: LoopBuilder, x: int, *, slope: int) -> int:
 
 
 def silu(b: LoopBuilder, x: int, *, order: int) -> int:
-    """``x * sigmoid(x)``, or its derivative."""
-    s, one = sigmoid(b, x), b.constant(1, x)
+    """``x * sigmoid(x)``, or its derivative.
+
+    X is multiplied before the quotient, as the logistic function is subnormal before the product
+    is; where that would overflow, or is 0, after it.
+    """
+    w = FloatWriter(b, x)
+    end = _SILU_END[w.kind]
+    logistic = _Logistic.of(b, x, -end)
+    is_near = b.apply("less", b.apply("absolute", x), w.number(end))
+    one = w.number(1.0)
+    inside, outside = w.select(is_near, x, one), w.select(is_near, one, x)
+    product = w.multiply(logistic.share(inside), outside)
     if order == 0:
-        return b.apply("multiply", x, s)
-    bend = b.apply("multiply", x, b.apply("subtract", one, s))
-    return b.apply("multiply", s, b.apply("add", one, bend))
+        return product
+    return w.fma(product, logistic.rest(), logistic.share())
 
 
 def gelu(b: LoopBuilder, x: int, *, approximate: str, order: int) -> int:
