@@ -143,7 +143,7 @@ def test_an_error_names_the_line_of_the_call(cluster: ef.cluster.Cluster) -> Non
     queue.close()
     for _ in range(2):
         with pytest.raises(QueueClosedError, match="enqueue: the queue is closed") as caught:
-            queue.enqueue(2.0)  # here
+            queue.enqueue(2.0)
     assert "# here" in str(caught.value)
     assert caught.value.__notes__ == ["  task: ps:0"]
     assert [x.item() for x in queue] == [1]
@@ -435,7 +435,7 @@ def test_a_conflict_of_names_is_told_at_the_line_that_names(cluster: ef.cluster.
     program = "    ef.Queue(3, 'i64[]', device='ps:0', name='told', container='shared')"
     other_client(cluster.folder, program).communicate()
     with pytest.raises(ResourceError) as caught:
-        queue_of(name="told", container="shared")
+        ef.Queue(3, "f32[]", device="ps:0", name="told", container="shared")
     assert "test_queues.py" in str(caught.value)
     assert "of i64[] for 3 on ps:0/cpu:0, as made by" in str(caught.value)
 
