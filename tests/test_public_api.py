@@ -119,8 +119,8 @@ def test_nothing_strange_is_public() -> None:
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
         "atomic_files", "autodiff", "autograph", "batching", "capture", "cluster", "compilation",
-        "control", "core", "dims", "distributions", "einops_backend", "error_messages", "errors", "events",
-        "fft",
+        "control", "core", "dims", "distributions", "einops_backend", "error_messages", "errors",
+        "events", "fft",
         "function", "graph",
         "running_node",
         "hardware", "io",

@@ -143,7 +143,7 @@ def test_an_error_names_the_line_of_the_call(cluster: ef.cluster.Cluster) -> Non
     queue.close()
     for _ in range(2):
         with pytest.raises(QueueClosedError, match="enqueue: the queue is closed") as caught:
-            queue.enqueue(2.0)
+            queue.enqueue(2.0)  # here
     assert "# here" in str(caught.value)
     assert caught.value.__notes__ == ["  task: ps:0"]
     assert [x.item() for x in queue] == [1]
