@@ -309,7 +309,11 @@ class _Reader:
             return NO_GROUPS
         if self._names.value(call.func) is ABSENT:  # ``called`` is the suggestion of its hint
             return _known(called, call)
-        return self._of_shape(called, call) or _refusal(called, call, called.__name__)
+        return (
+            self._of_shape(called, call)
+            or self._of_order(called, call)
+            or _refusal(called, call, called.__name__)
+        )
 
     def _of_shape(self, called: Any, call: ast.Call) -> str | None:
         """The hint for sizes that are not one tuple, where dtype comes second: ``zeros(3, 4)``."""
@@ -318,6 +322,21 @@ class _Reader:
             return None
         second = self._names.value(call.args[1])
         return f"{SHAPES}: {called.__name__}(shape, …)" if second == Instance(int) else None
+
+    def _of_order(self, called: Any, call: ast.Call) -> str | None:
+        """The hint for the arguments of a draw in another order: ``randint(0, 10, (3,))``."""
+        names = _names_behind_shape(called)
+        if not names or len(call.args) < 2 or any(isinstance(a, ast.Starred) for a in call.args):
+            return None
+        first, *rest = call.args
+        swapped = self._is_number(first) or isinstance(first, ast.List)
+        if swapped or any(isinstance(each, ast.Tuple) for each in rest):
+            given = ", ".join(["(2, 3)", *names])
+            return f"the shape comes first, as one tuple: {called.__name__}({given})"
+        return None
+
+    def _is_number(self, node: ast.expr) -> bool:
+        return self._names.value(node) in (Instance(int), Instance(float))
 
     def _of_unknown(self, call: ast.Call) -> str | None:
         """The hint for a method of an object of unknown class, if PyTorch's tensors have it."""
@@ -330,6 +349,8 @@ class _Reader:
             return None  # the attribute is told
         if name in self._anywhere and not (name in ALSO_METHODS and _takes_arrays(call)):
             return self._anywhere[name]
+        if name in _COMMON and name in ARRAYS and _is_pytorchs(call):
+            return ARRAYS[name]
         if name in CALLED_OF_MODULES and not call.args:
             return CALLED_OF_MODULES[name]
         if name == "size" and call.args:
@@ -415,6 +436,29 @@ def _span(node: ast.expr) -> tuple[int | None, ...]:
 def _takes_arrays(call: ast.Call) -> bool:
     """Whether a call has arguments that are no numbers: then it is a function of some namespace."""
     return not all(isinstance(a, ast.Constant | ast.UnaryOp) for a in call.args)
+
+
+def _names_behind_shape(called: Any) -> list[str]:
+    """The parameters of a draw that may follow its shape by position; none of other functions."""
+    drawn = called, getattr(called, "__wrapped__", called)  # of a generator's method
+    if not any(one is draw for one in drawn for draw in vars(ef.random).values()):
+        return []
+    parameters = inspect.signature(called).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return names[1:] if names[:1] == ["shape"] else []
+
+
+def _is_pytorchs(call: ast.Call) -> bool:
+    """Whether a method that objects of many kinds have is called as only PyTorch's tensors are."""
+    name, count = getattr(call.func, "attr", ""), len(call.args)
+    keywords = {keyword.arg for keyword in call.keywords}
+    match name:
+        case "gather":  # (axis, indices)
+            by_position = count == 2 and _integer(call.args[0]) is not None
+            return (by_position and not keywords) or keywords in ({"dim", "index"}, {"index"})
+        case "expand":  # -1 keeps the size of an axis
+            return count > 1 and not keywords and any(_integer(a) == -1 for a in call.args)
+    return False
 
 
 def _known(called: Any, call: ast.Call) -> str | None:
