@@ -145,7 +145,7 @@ class CacheEntry:
         """Run the placed graph from the next step on; None for where the program says."""
         self.optimise(placement)
         self.rules = rules
-        self.record.nodes = len(self.optimised.nodes)
+        self.record.count(self.optimised)
         self.prepare()
         self._derivative = False  # made anew, as it follows the rules as well
         self._pushforward = False

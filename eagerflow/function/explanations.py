@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, final
 
 from eagerflow.formatting import escape
+from eagerflow.graph.ir import Graph, Node
 
 #: notebooks align the texts of tables to the right
 _LEFT: Final = ' style="text-align: left"'
@@ -49,6 +50,7 @@ class TraceRecord:
         seconds: duration of tracing and optimising.
         nodes: number of nodes in the graph that runs. Constants count here and in
             ``f.graph().nodes``; not in `eagerflow.show`, nor in ``f.explain("costs")``.
+        inner_nodes: number of nodes in its branches and in the bodies of its loops, at all levels.
         static: numbers and sizes whose value Python asked for, so that another value needs another
             trace.
         layers: those of ``static`` that are settings of eagerflow's layers and are read by the code
@@ -68,6 +70,7 @@ class TraceRecord:
     scope: str = ""
     seconds: float = 0.0
     nodes: int = 0
+    inner_nodes: int = 0
     static: list[str] = field(default_factory=list)
     layers: set[str] = field(default_factory=set)
     outside: list[str] = field(default_factory=list)
@@ -80,14 +83,24 @@ class TraceRecord:
         return type(self), tuple([getattr(self, f.name) for f in fields(self)])
 
     def __str__(self) -> str:
-        count = f"{self.nodes} node{'s' * (self.nodes != 1)}"
         lines = [
-            f"{self.signature}: {count}, traced in {self.seconds * 1e3:.1f} ms",
+            f"{self.signature}: {self.size}, traced in {self.seconds * 1e3:.1f} ms",
             f"  why: {self.reason}",
         ]
         titles = {"outside": "read from outside"}
         lines += [f"  {titles.get(kind, kind)}: {item}" for kind, item in self.shown()]
         return "\n".join(lines)
+
+    @property
+    def size(self) -> str:
+        """The number of nodes, in words."""
+        count = f"{self.nodes:,} node{'s' * (self.nodes != 1)}"
+        return f"{count}, {self.inner_nodes:,} in loops and branches" if self.inner_nodes else count
+
+    def count(self, graph: Graph) -> None:
+        """Note the numbers of nodes of the graph that runs."""
+        self.nodes = len(graph.nodes)
+        self.inner_nodes = sum(map(_nodes_within, graph.nodes))
 
     def static_of(self, name: str) -> list[str]:
         """The static values among one argument."""
@@ -109,6 +122,12 @@ class TraceRecord:
             "run as Python": self.unrepeated,
         }
         return [(kind, item) for kind, items in sections.items() for item in items]
+
+
+def _nodes_within(node: Node) -> int:
+    """The number of nodes in the subgraphs of a node, at all levels."""
+    graphs = [graph for _, graph in node.subgraphs()]
+    return sum(len(g.nodes) + sum(map(_nodes_within, g.nodes)) for g in graphs)
 
 
 def _first(items: Sequence[str], most: int = 5) -> list[str]:
@@ -163,7 +182,7 @@ _THEIR: Final = ", because of their "
 #: the values of arguments in a signature, and sizes
 _VALUES: Final = re.compile(r"=[^,)]*|\[[^\]]*\]")
 #: the verb in a cause that is a sentence
-TOLD: Final = re.compile(r" (is|was|has) ")
+TOLD: Final = re.compile(r" (is|was|were|has) ")
 #: traces in a row that differ in values only, from which the first and the last stand for all
 _ALIKE: Final = 4
 
@@ -280,7 +299,8 @@ class Explanation(str):
         for number, r, seconds in _entries(self.records):
             cells, more = (number.rstrip("."), "", "", _ms(seconds), str(r)), []
             if isinstance(r, TraceRecord):
-                cells = (cells[0], r.signature, str(r.nodes), cells[3], r.reason)
+                nodes = r.size.replace(" nodes", "", 1).replace(" node", "", 1)
+                cells = (cells[0], r.signature, nodes, cells[3], r.reason)
                 more = [f"{kind}: {item}" for kind, item in r.shown()]
             texts = [escape(cell) for cell in cells] + ["<br>".join(map(escape, more))]
             rows.append("<tr>" + "".join(f"<td{_LEFT}>{text}</td>" for text in texts) + "</tr>")

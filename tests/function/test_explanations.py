@@ -17,7 +17,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.capture.reads import with_article
 from eagerflow.errors import TraceError
-from eagerflow.function.explanations import TraceRecord
+from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.hardware.kernel_library import in_force
 
 
@@ -41,6 +41,33 @@ def test_one_node_is_not_nodes() -> None:
     f = ef.trace(lambda x: ef.exp(x))
     f(ef.ones(2))
     assert "1 node, traced in" in str(f.explain())
+
+
+def test_nodes_in_loops_and_branches_are_counted() -> None:
+    @ef.trace
+    def f(x):
+        for i in ef.arange(3):
+            x = x * 1.5 + ef.sin(x) * i
+            if x.sum() > 0:
+                x = x - 1
+        return x
+
+    f(ef.ones(2))
+    record = f.traces[0]
+    loop = next(node for node in f.graph(ef.ones(2)).nodes if [*node.subgraphs()])
+    assert record.nodes == len(f.graph(ef.ones(2)).nodes)
+    assert record.inner_nodes > len(next(loop.subgraphs())[1].nodes)
+    text = f"{record.nodes} nodes, {record.inner_nodes} in loops and branches"
+    assert f": {text}, traced in " in f.explain()
+    assert f">{record.nodes}, {record.inner_nodes} in loops and branches</td>" in (
+        f.explain()._repr_html_()
+    )
+
+
+def test_traces_whose_objects_went_are_folded_into_a_sentence() -> None:
+    records = [TraceRecord("f(x)", "earlier traces were dropped with the objects")] * 6
+    text = Explanation("f", records, "interpreter", "native")
+    assert "4 more traces like these, because earlier traces were dropped with the objects" in text
 
 
 def test_an_explanation_is_a_text() -> None:

@@ -11,12 +11,14 @@ from typing import Final, final
 
 from eagerflow.capture.equality import same_value
 from eagerflow.capture.inputs_and_stores import fits
+from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.core.moves_to_scopes import text_of_scope
 from eagerflow.core.op import find_op
 from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import TOLD, LeafRecord, TraceRecord
-from eagerflow.function.lookup.call_arguments import FOREIGN, Call
+from eagerflow.function.lookup.call_arguments import FOREIGN, Call, Leaf
 from eagerflow.function.lookup.trace_cache import Cache
+from eagerflow.ops.names.random import Generator
 from eagerflow.tracing.number_conditions import checker
 
 _SHOWN: Final = 4  # maximum number of differences that a reason names
@@ -34,10 +36,12 @@ class Reason:
     Attributes:
         text: the description.
         culprit: the difference, such as ``"x"`` or ``"h was redefined"``; empty for a first call.
+        remedy: what to do instead; empty if nothing general can be said.
     """
 
     text: str
     culprit: str = ""
+    remedy: str = ""
 
     @property
     def clause(self) -> str:
@@ -76,7 +80,9 @@ class RetraceCounts:
             f"; static: {item}{_remedy(reason.culprit, item)}"
             for item in record.static_of(reason.culprit)[:1]
         )
-        return f"{name} was traced {count} times {reason.clause}{static}; f.explain() lists them"
+        remedy = f"; {reason.remedy}" if reason.remedy else ""
+        why = f"{reason.clause}{static}{remedy}"
+        return f"{name} was traced {count} times {why}; f.explain() lists them"
 
     def clear(self) -> None:
         """Count from the beginning."""
@@ -180,8 +186,32 @@ def reason_of(call: Call, cache: Cache) -> Reason:
         return Reason(f"the device scope: now {now}, before {before}")  # intended: no culprit
     records = [entry.leaf_records for entry in cache.entries()]
     if not records:
-        return Reason("earlier traces were dropped with the objects that they were for")
+        return _objects_gone(call)
     return _arguments_differ(call, min(records, key=lambda before: _distance(call, before)))
+
+
+def _objects_gone(call: Call) -> Reason:
+    """The reason for a trace after all earlier ones went with objects that they were for."""
+    leaf = next((one for one in call.leaves if _is_object(one)), None)
+    if leaf is None:
+        return Reason("earlier traces were dropped with the objects that they were for")
+    culprit = f"{leaf.name} is another {type(leaf.value).__name__}"
+    text = f"{culprit}: the earlier one is gone, and its trace with it"
+    return Reason(text, culprit, _remedy_for_object(leaf))
+
+
+def _is_object(leaf: Leaf) -> bool:
+    """Whether an argument is static, and told apart from others by its identity."""
+    return type(leaf.token) is IdentityKey and not callable(leaf.value)
+
+
+def _remedy_for_object(leaf: Leaf) -> str:
+    """What to do in place of passing another object in each call."""
+    name = leaf.name
+    if isinstance(leaf.value, Generator):
+        state = "{'seed': 3, 'ticket': 0}"
+        return f"keep one generator and set its state before the call: {name}.state = {state}"
+    return f"keep one {type(leaf.value).__name__} and set its attributes, which each call reads"
 
 
 def _other_scope(call: Call, cache: Cache) -> str | None:
@@ -251,4 +281,7 @@ def _arguments_differ(call: Call, before: Sequence[LeafRecord]) -> Reason:
         return Reason(text, "the device")
     if any((FOREIGN in a.text) != (FOREIGN in b.text) for a, b in zip(now, before, strict=True)):
         parts.append("made tensors by ef.asarray, arrays need no trace of their own")
-    return Reason("; ".join(parts), culprits[0])
+    leaf = next(leaf for leaf in call.leaves if leaf.name == culprits[0])
+    return Reason(
+        "; ".join(parts), culprits[0], _remedy_for_object(leaf) if _is_object(leaf) else ""
+    )

@@ -410,7 +410,7 @@ class _Maker:
         if self.request.place is not None:
             entry.rules, placement = self.request.place(graph)
         entry.optimise(placement)
-        entry.record.nodes = len(entry.optimised.nodes)
+        entry.record.count(entry.optimised)
         entry.compile = self.request.compile
         entry.prepare()
 
