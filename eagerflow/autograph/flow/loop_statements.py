@@ -25,14 +25,19 @@ from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim
-from eagerflow.errors import EagerflowError, TraceError
+from eagerflow.errors import EagerflowError, TraceError, TraceWarning
 from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.ir import Graph
 from eagerflow.runtime.threads import deadline
+from eagerflow.source import warn
 from eagerflow.tracing.tracer import Tracer, current_tracer
 
 #: number of nodes of an unrolled loop from which on there is a warning
 LARGE: Final = 3000
+#: numbers of iterations and of nodes at which a loop over numbers is reported while it is unrolled;
+#: a network has fewer layers
+_MANY: Final = 64
+_GROWN: Final = 512
 #: maximum number of iterations that are traced one by one where their number is unknown
 _MOST: Final = 1000
 #: the same where Python decides when the loop ends
@@ -48,7 +53,18 @@ loops: Final[WeakKeyDictionary[Tracer, dict[tuple[Graph, CodeType], _Unrolled]]]
 )
 
 
+#: the lines of loops that were reported while they were unrolled: file and number
+_reported: Final[set[tuple[str, int]]] = set()
+
+
 # --- unrolled loops ---------------------------------------------------------------------------
+
+
+#: the remedy for a large loop
+_OVER_TENSORS: Final = (
+    "Over a tensor it is one loop of the graph: `for i in ef.arange(n)` with a Python number n, "
+    "`for x in xs`, or `while i < n` with a tensor n. Its body must index no Python list"
+)
 
 
 @final
@@ -62,6 +78,7 @@ class _Unrolled:
         runs: the number of runs.
         lengths: the numbers of iterations of single runs.
         nodes: the number of nodes that they put into the graph.
+        reported: whether there was a warning while it was unrolled.
     """
 
     line: str
@@ -69,15 +86,12 @@ class _Unrolled:
     nodes: int = 0
     runs: int = 0
     lengths: set[int] = field(default_factory=set)
+    reported: bool = False
 
     @property
     def warning(self) -> str:
         """The warning for a large loop."""
-        return (
-            f"{self}. Over a tensor it is one loop of the graph: `for i in ef.arange(n)` with a "
-            "Python number n, `for x in xs`, or `while i < n` with a tensor n. Its body must "
-            "index no Python list"
-        )
+        return f"{self}. {_OVER_TENSORS}"
 
     def __str__(self) -> str:
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes:,} nodes"
@@ -106,6 +120,7 @@ def unrolled_loops(tracer: Tracer) -> list[_Unrolled]:
             whole.nodes += one.nodes
             whole.runs += one.runs
             whole.lengths |= one.lengths
+            whole.reported |= one.reported
     large = [one for one in by_code.values() if one.iterations > 1 and one.nodes]
     return sorted(large, key=lambda one: (-one.nodes, one.iterations))
 
@@ -119,6 +134,7 @@ class _Iterations:
         done: number of earlier iterations, and of the nodes that they made.
         most: number of iterations that made nodes after which the loop is taken to be endless;
             None: never.
+        counts: whether the loop is over numbers, such as a range.
 
     Attributes:
         count: their number.
@@ -126,12 +142,15 @@ class _Iterations:
     """
 
     def __init__(
-        self, code: CodeType, done: tuple[int, int] = (0, 0), *, most: int | None = None
-    ) -> None:
+        self, code: CodeType, done: tuple[int, int] = (0, 0), *, most: int | None = None,
+        counts: bool = False,
+    ) -> None:  # fmt: skip
         self.count, self._made = done
         self.line = line_text(code, code.co_firstlineno)
         self._code = code
         self._most = most
+        self._counts = counts
+        self._reported = False
         self._tracer = current_tracer()
         self._graph = Graph() if self._tracer is None else self._tracer.graph
         self._before = len(self._graph.nodes)
@@ -150,6 +169,8 @@ class _Iterations:
         if self._tracer is None:
             return
         deadline.check()
+        if self._counts and self.count >= _MANY and self._nodes >= max(_GROWN, self.count):
+            self._report()
         if self._most is not None and min(self.count, self._nodes) > self._most:
             raise TraceError(
                 "a loop of Python has no end while it is traced",
@@ -157,6 +178,17 @@ class _Iterations:
                 hint="let a tensor decide in its test, or in the `if` before its `break`; an "
                 "error that the graph raises in an iteration is not there yet for an `except`",
             )
+
+    def _report(self) -> None:
+        """Warn, once for each line, while the trace goes on: it may take minutes."""
+        self._counts, self._reported = False, True
+        line = self._code.co_filename, self._code.co_firstlineno
+        if line not in _reported:
+            _reported.add(line)
+            warn(
+                f"{self.line.rstrip(':')} is unrolled: so far {self.count:,} iterations made "
+                f"{self._nodes:,} nodes. {_OVER_TENSORS}", TraceWarning,
+            )  # fmt: skip
 
     @property
     def _nodes(self) -> int:
@@ -171,6 +203,7 @@ class _Iterations:
             one.nodes += self._nodes
             one.runs += 1
             one.lengths.add(self.count)
+            one.reported |= self._reported
 
 
 # --- `while` and `for` ------------------------------------------------------------------------
@@ -194,7 +227,8 @@ def while_(
     condition, python = decide()
     known = python
     if python:
-        with _Iterations(test.__code__, most=_MOST_OF_PYTHON) as iterations:
+        most = _MOST_OF_PYTHON
+        with _Iterations(test.__code__, most=most, counts=True) as iterations:
             while python:
                 body()
                 iterations.add()
@@ -321,7 +355,8 @@ def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: 
     if rest is over:
         refuse_reached(rest, "a `for`")
     most = None if isinstance(over, Sized) else _MOST_OF_PYTHON
-    with _Iterations(body.__code__, most=most) as iterations:
+    counts = type(over) is range
+    with _Iterations(body.__code__, most=most, counts=counts) as iterations:
         for item in rest:
             body(item)
             iterations.add()

@@ -461,7 +461,9 @@ class _Maker:
         if self.tracer in loops:
             unrolled = unrolled_loops(self.tracer)
             record.unrolled += map(str, unrolled)
-            record.notes += [loop.warning for loop in unrolled[:1] if loop.nodes >= LARGE]
+            told = any(loop.reported for loop in unrolled)
+            largest = [] if told else unrolled[:1]
+            record.notes += [loop.warning for loop in largest if loop.nodes >= LARGE]
         return record
 
 

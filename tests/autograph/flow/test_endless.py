@@ -160,6 +160,7 @@ def test_a_deadline_ends_a_run() -> None:
         grows(xs)
 
 
+@pytest.mark.filterwarnings("ignore:.* is unrolled")
 def test_a_deadline_ends_a_trace(monkeypatch) -> None:
     monkeypatch.setattr("eagerflow.autograph.flow.loop_statements._MOST_OF_PYTHON", 10**9)
     going = True
@@ -263,6 +264,7 @@ def test_items_are_not_taken_under_a_condition() -> None:
         f(ef.tensor(1.0))
 
 
+@pytest.mark.filterwarnings("ignore:.* is unrolled")
 def test_tests_of_long_graphs_do_not_recurse() -> None:
     def f(x):
         for _ in range(1200):

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import eagerflow as ef
@@ -65,7 +67,7 @@ def test_many_nodes_are_warned_of() -> None:
     with pytest.warns(ef.errors.TraceWarning) as caught:
         f(x)
     (text,) = [str(w.message) for w in caught]
-    assert "# here: 1,500 iterations made 3,000 nodes. Over a tensor it is one loop" in text
+    assert "# here is unrolled: so far 256 iterations made 512 nodes. Over a tensor" in text
     assert "`for i in ef.arange(n)` with a Python number n" in text
 
 
@@ -164,3 +166,73 @@ def test_conditions_after_many_iterations() -> None:
         return x + int(y * 0 + 2)
 
     assert float(ef.trace(of_constants)(x)) == float(of_constants(x))
+
+
+def _grown(n: int, width: int):
+    @ef.trace
+    def f(x):
+        for _ in range(n):
+            for _ in [None] * width:
+                x = x + 1
+        return x
+
+    return f
+
+
+def test_a_loop_over_a_range_is_reported_while_it_is_unrolled(monkeypatch) -> None:
+    monkeypatch.setattr("eagerflow.autograph.flow.loop_statements._reported", set())
+    done = []
+
+    @ef.trace
+    def f(x, steps):
+        for t in range(steps):  # grows
+            done.append(t)
+            for _ in range(10):
+                x = x * 0.5
+        return x
+
+    seen = []
+    monkeypatch.setattr(
+        "warnings.showwarning", lambda text, *_: seen.append((str(text), len(done)))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        f(ef.ones(2), 100)
+        f(ef.ones(2), 120)  # another trace of the same line
+    texts = [one for one in seen if "is unrolled" in one[0]]
+    ((text, count),) = texts
+    assert count == 64
+    assert "# grows is unrolled: so far 64 iterations made 640 nodes. Over a tensor it is" in text
+    assert "`for i in ef.arange(n)` with a Python number n" in text
+
+
+@pytest.mark.parametrize(("iterations", "nodes"), [(12, 60), (48, 40), (63, 40), (500, 1)])
+def test_loops_over_layers_and_small_loops_are_not_reported(iterations: int, nodes: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _grown(iterations, nodes)(ef.ones(2))
+
+
+def test_a_while_of_python_is_reported_too() -> None:
+    @ef.trace
+    def f(x):
+        n = 0
+        while n < 100:  # counts
+            for _ in [None] * 10:
+                x = x + 1
+            n += 1
+        return x
+
+    with pytest.warns(ef.errors.TraceWarning, match="# counts is unrolled: so far 64 iterations"):
+        f(ef.ones(2))
+
+
+def test_a_large_loop_over_a_list_is_reported_after_the_trace() -> None:
+    @ef.trace
+    def f(x):
+        for _ in [None] * 1500:  # listed
+            x = x + 1 + 1
+        return x
+
+    with pytest.warns(ef.errors.TraceWarning, match="1,500 iterations made 3,000 nodes"):
+        f(ef.ones(2))
