@@ -23,7 +23,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.errors import VmapError
 from eagerflow.graph.edit import in_sizes
-from eagerflow.graph.ir import Graph
+from eagerflow.graph.ir import Graph, Node
 from eagerflow.runtime.replay import replay
 from eagerflow.types import LIST, TensorType
 
@@ -130,8 +130,16 @@ class _Rows:
                 hint=f"make both inside; or {ROWS}",
             )
 
-    def check_choice(self, items: Sequence[Any]) -> None:
-        """Refuse shared values (lists and Python numbers) where rows diverge."""
+    def check_choice(
+        self, items: Sequence[Any], names: Sequence[str] = (), condition: Node | None = None
+    ) -> None:
+        """Refuse shared values (lists and Python numbers) where rows diverge.
+
+        Args:
+            items: the values.
+            names: their names in the user's code, if known.
+            condition: the node that decides about the way of a row, if known.
+        """
         if any(map(_is_list, items)):
             raise VmapError(
                 f"{self.whole.op}: under ef.vmap, rows that go different ways fill lists of "
@@ -139,11 +147,21 @@ class _Rows:
                 given="a TensorArray, or the values that the gradient of the loop keeps",
                 hint=f"take the gradient outside: ef.grad of ef.vmap; or {ROWS}",
             )
-        if any(type(x) is not Tensor for x in items):
-            raise VmapError(
-                f"{self.whole.op}: under ef.vmap, a Python number would differ from row to row",
-                hint="make it a tensor: ef.tensor(0) in place of 0",
-            )
+        numbers = [i for i, x in enumerate(items) if type(x) is not Tensor]
+        if numbers:
+            raise self.differing_number(names[numbers[0]] if names else "", condition)
+
+    def differing_number(self, name: str, condition: Node | None) -> VmapError:
+        """The error for a Python number where rows diverge."""
+        known = name.isidentifier()
+        source = None if condition is None else condition.source
+        return VmapError(
+            f"{self.whole.op}: under ef.vmap, a Python number would differ from row to row",
+            given=f"{name if known else 'a number'}, and a condition that holds in some rows only"
+            + (f": {source}" if source is not None else ""),
+            hint=f"make it a tensor before: {name if known else 'n'} = ef.tensor(0) in place of "
+            f"{name if known else 'n'} = 0",
+        )
 
     # --- calls and branches ---
 
@@ -220,7 +238,8 @@ class _Rows:
                 tuple(starts), **attrs,
             )  # fmt: skip
             return self.placed(state, ended)
-        self.check_choice(starts)
+        names = [body.inputs[i].label for i in state]
+        self.check_choice(starts, names, test.outputs[0].node)
 
         def iteration(going: Tensor, *carry: Any) -> tuple[Any, ...]:
             vmap = self.again()

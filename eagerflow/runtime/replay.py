@@ -16,7 +16,7 @@ from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Size, substitute
-from eagerflow.errors import GraphError
+from eagerflow.errors import GraphError, VmapError
 from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.name_scopes import belonging, current_scope
@@ -181,6 +181,8 @@ class _Replay:
     def number(self, node: Node, inputs: list[Any]) -> Any:
         if node.op == "python_size":
             return substitute(node.attrs["size"], self.sizes)
+        if node.op != "python_item" and any(type(x) is Tensor for x in inputs):
+            return _number_of_rows(node, inputs)
         if node.op == "python_tensor":
             return scalar(inputs[0], _lane(node.outputs[0]))
         tracer = tracer_among(interpreter.current())
@@ -256,6 +258,27 @@ class _Replay:
             in_sizes(kind.shape, self.sizes), dtype=kind.dtype, device=as_device(value.device)
         )
         return made
+
+
+def _number_of_rows(node: Node, inputs: Sequence[Any]) -> Tensor:
+    """The result of a node on numbers that differ from row to row: integers are tensors there.
+
+    Raises:
+        VmapError: a number is no integer. As a tensor it would be rounded.
+    """
+    wrong = next((x for x in inputs if type(x) is Tensor and not x.dtype.is_integer), None)
+    if wrong is not None:
+        raise VmapError(
+            "under ef.vmap, a Python number differs from row to row, since a condition does",
+            given=f"a number as {wrong.type}",
+            hint="make it a tensor before the loop or branch that sets it: total = ef.tensor(0.0) "
+            "in place of total = 0.0",
+        )
+    if node.op == "python_tensor":
+        made: Tensor = functions["astype"](inputs[0], _lane(node.outputs[0]).dtype)
+        return made
+    result: Tensor = NUMBER_OPS[node.op].function(*inputs)
+    return result
 
 
 def _lane(value: Value) -> Lane:

@@ -228,3 +228,66 @@ def test_a_list_from_outside_stays_one() -> None:
     array = ef.TensorArray(1, ef.tensor(0.0)).write(0, ef.tensor(1.0))
     with pytest.raises(VmapError, check=says("a list from outside has no rows")):
         ef.trace(ef.vmap(replaced, in_axes=(None, 0)))(array, ef.tensor([1.0, 2.0]))
+
+
+def counted(x: Any) -> Any:
+    n = 0
+    while n < 5 and x.sum() < 100.0:
+        x = x * 2
+        n += 1
+    return x, n
+
+
+def counted_and_used(x: Any, limit: Any) -> Any:
+    n = 0
+    while x.sum() < 100.0 and n < limit:
+        x = x * 2 + n
+        n = n + 1
+    if n > 3 and x.sum() > 20:
+        x = x * n
+    return x
+
+
+def counted_in_a_branch(x: Any) -> Any:
+    n = 0
+    if x.sum() > 10:
+        n = n + 1
+    return x * n
+
+
+def broken_off(x: Any) -> Any:
+    n = 0
+    while x.sum() < 100.0:
+        x = x * 2
+        n += 1
+        if n > 4:
+            break
+    return x
+
+
+@pytest.mark.parametrize("function", [counted, counted_and_used, counted_in_a_branch, broken_off])
+def test_counters_of_python_in_traced_functions_may_differ_from_row_to_row(function: Any) -> None:
+    rows = ef.tensor([[1.0, 1.0], [0.01, 0.02], [30.0, 30.0], [4.0, 4.0]])
+    rest = (10,) if function is counted_and_used else ()
+    traced = ef.trace(function)
+    results = ef.vmap(traced, in_axes=(0, *[None for _ in rest]))(rows, *rest)
+    each = [function(row, *rest) for row in rows]
+    if function is counted:
+        assert results[1].tolist() == [n for _, n in each]
+        results, each = results[0], [x for x, _ in each]
+    assert results.tolist() == [x.tolist() for x in each]
+
+
+def test_other_numbers_that_differ_from_row_to_row_are_refused_with_the_remedy() -> None:
+    @ef.trace
+    def total(x: Any) -> Any:
+        size = 0.1
+        while size < 1.0 and x.sum() < 100.0:
+            x = x * 2
+            size += 0.1
+        return x * size
+
+    with pytest.raises(VmapError, match="a Python number differs from row to row") as caught:
+        ef.vmap(total)(ef.tensor([[1.0], [60.0]]))
+    assert "total = ef.tensor(0.0) in place of total = 0.0" in str(caught.value)
+    assert "in total: " in str(caught.value)
