@@ -290,4 +290,4 @@ def test_other_numbers_that_differ_from_row_to_row_are_refused_with_the_remedy()
     with pytest.raises(VmapError, match="a Python number differs from row to row") as caught:
         ef.vmap(total)(ef.tensor([[1.0], [60.0]]))
     assert "total = ef.tensor(0.0) in place of total = 0.0" in str(caught.value)
-    assert "in total: " in str(caught.value)
+    assert ": size += 0.1" in str(caught.value)

@@ -199,6 +199,7 @@ def _long(x, w, count):
     return z * n
 
 
+@pytest.mark.filterwarnings("ignore:.*is unrolled:eagerflow.errors.TraceWarning")
 def test_long_programs() -> None:
     x, w = ef.sin(ef.arange(3.0)), ef.tensor(0.9)
     for count in (3, 90, 300):
