@@ -151,6 +151,8 @@ def not_here(keyword: str) -> str:
 
 #: by function, hint for a wrong number of arguments
 COUNTS: Final = {
+    "Accumulator.add": "step is the number of takes before the gradient was computed, such as "
+    "optimiser.count: a value of an earlier step is dropped, and add returns False",
     **dict.fromkeys(
         ("Bernoulli", "Categorical"),
         "logits= is the output of a net, without a softmax; for probabilities, "

@@ -64,10 +64,11 @@ class AccumulatorState(AbstractMeeting):
     Attributes:
         total: the sum, None if there are no values.
         count: the number of values in the sum.
+        dropped: the number of values ever dropped, since their step was over.
         step: of the next take.
     """
 
-    __slots__ = ("count", "device", "sparse", "step", "total", "types")
+    __slots__ = ("count", "device", "dropped", "sparse", "step", "total", "types")
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class AccumulatorState(AbstractMeeting):
         self.sparse = sparse
         self.device = device
         self.total: Any = None
-        self.count = 0
+        self.count = self.dropped = 0
         self.step = 0
 
     def __repr__(self) -> str:
@@ -90,8 +91,13 @@ class AccumulatorState(AbstractMeeting):
     def state(self) -> str:
         with self.lock:
             waiting = self.waiting(0)
-            parts = [f"{self!r} with {self.count} at step {self.step}"]
+            parts = [f"{self!r} with {self.contents()}"]
         return ", ".join(parts + ([f"{waiting} waiting to take"] if waiting else []))
+
+    def contents(self) -> str:
+        """The number of values and the step: ``1 at step 3, 2 of earlier steps dropped``."""
+        dropped = f", {self.dropped} of earlier steps dropped" if self.dropped else ""
+        return f"{self.count} at step {self.step}{dropped}"
 
     def add(self, step: int, value: Any, plus: Callable[[Any, Any], Any]) -> bool:
         """Add a value, unless it is of an earlier step; returns whether it was added.
@@ -105,6 +111,7 @@ class AccumulatorState(AbstractMeeting):
             tell_operation(self, "add")
         with self.lock:
             if step < self.step:
+                self.dropped += 1
                 return False
             total = value if self.total is None else plus(self.total, value)
             self.total = total

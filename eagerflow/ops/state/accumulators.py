@@ -84,10 +84,11 @@ _size = effect_op("accumulator_size", AccumulatorState, count_type, "fence")
 class Accumulator:
     """A resource that accumulates gradients until there are enough, and drops stale ones.
 
-    It has a *step*, initially 0. `add` takes the step that a value was computed for, and drops the
-    value if that step is over. `take` waits for enough values, returns their mean, and advances to
-    the next step. With both, synchronous training takes a few lines, and replicas that lag behind
-    do no harm.
+    It has a *step*, initially 0: the number of its takes. `add` takes the step that a value was
+    computed for, and drops the value if that step is over. `take` waits for enough values, returns
+    their mean, and advances to the next step. With both, synchronous training takes a few lines,
+    and replicas that lag behind do no harm. An accumulator prints with the number of values that it
+    has dropped.
 
     Values are added in the order of arrival; float16 and bfloat16 are added in float32.
 
@@ -115,6 +116,8 @@ class Accumulator:
     Tensor([2., 3.], f32[2]@cpu:0)
     >>> sums.add([5.0, 6.0], step=0)  # that step is over
     Tensor(False, bool[]@cpu:0)
+    >>> sums
+    Accumulator(f32[2]@cpu:0, 0 at step 1, 1 of earlier steps dropped)
     """
 
     __slots__ = ("__weakref__", "_elements", "resource")
@@ -148,7 +151,7 @@ class Accumulator:
         sparse = ", sparse" if state.sparse else ""
         if isinstance(state, ResourceAtTask):
             return f"Accumulator({named(state)}{types}{sparse})"
-        return f"Accumulator({named(state)}{types}{sparse}, {state.count} at step {state.step})"
+        return f"Accumulator({named(state)}{types}{sparse}, {state.contents()})"
 
     def add(self, value: object, step: TensorLike) -> Tensor:
         """Add a value, unless its step is earlier than that of the accumulator.
@@ -156,10 +159,13 @@ class Accumulator:
         Args:
             value: a value of the structure, dtypes and shapes of the accumulator; for a sparse
                 accumulator, with `IndexedSlices` in place of tensors.
-            step: the step for which it was computed, an integer.
+            step: the step for which it was computed, an integer: the number of takes before the
+                computation began, such as ``optimiser.count`` where each take is followed by one
+                update. A value of an earlier step is stale, and dropped without an error; one of
+                the same or of a later step counts.
 
         Returns:
-            Whether the value was added, a bool tensor.
+            Whether the value was added, a bool tensor; False for a dropped value.
 
         Raises:
             ShapeError: the structure or a shape differs.
