@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from types import CodeType, FrameType, MethodType, ModuleType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import eagerflow as ef
 from eagerflow.extending import nearest
@@ -52,6 +52,11 @@ _NO_NUMBER: Final = re.compile(
 #: the name of a layer in the form of its call
 _LAYER: Final = "layer"
 _NOT_CALLABLE: Final = re.compile(r"object is not callable$")
+#: what is said of a keyword that has no other remedy, where several are refused
+_UNKNOWN: Final = "there is no {}="
+#: the instructions that name the keywords of a call, and how many before the call they may be
+_NAME_KEYWORDS: Final = ("KW_NAMES", "LOAD_CONST")
+_NEAR: Final = 4
 #: packages with public functions
 _OURS: Final = ("eagerflow", "eagerflow_kernels")
 #: namespaces of public functions and classes, besides the package itself
@@ -90,7 +95,11 @@ def remedy(error: TypeError) -> str | None:
         return None
     called = match["name"].removesuffix(".__init__")
     name = function.__name__ if inspect.isclass(function) else called  # that of a subclass
-    return of_argument(function, match["keyword"], name)
+    keyword = match["keyword"]
+    if not keyword:
+        return of_arguments(function, [], name)
+    others = _refused(_parameters(function) or [], _keywords(trace, keyword))
+    return of_arguments(function, [*dict.fromkeys([keyword, *others])], name)
 
 
 def of_argument(function: Any, keyword: str, name: str) -> str | None:
@@ -106,6 +115,20 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
     >>> ef.hints.refused_calls.of_argument(ef.stack, "arrays", "stack")
     'arrays is given by position: stack(arrays, /, axis=0)'
     """
+    return of_arguments(function, [keyword] if keyword else [], name)
+
+
+def of_arguments(function: Any, keywords: Sequence[str], name: str) -> str | None:
+    """The remedies for all keywords that a function or a class does not take, its form told once.
+
+    Args:
+        function: a function, a method, a class, or a module, which is called.
+        keywords: the keywords; none if the error is about the number of arguments.
+        name: the name of the function in the text.
+
+    >>> print(ef.hints.refused_calls.of_arguments(ef.flip, ["dims", "inplaces"], "flip"))
+    use axis= instead of dims=; there is no inplaces=: flip(x, /, axis=None)
+    """
     if isinstance(function, ef.nn.Module):
         function = function.forward
     if name.endswith(".forward"):
@@ -116,24 +139,44 @@ def of_argument(function: Any, keyword: str, name: str) -> str | None:
     form = f"{name}({_text(parameters)})"
     if name in EXAMPLES:
         form += f", such as {EXAMPLES[name]}"
-    if not keyword:
+    if not keywords:
         return _of_count(form, name, parameters)
+    remedies = [_of_keyword(function, parameters, keyword) for keyword in keywords]
+    whole = [remedy.text for remedy in remedies if not remedy.needs_form]
+    short = [remedy.text for remedy in remedies if remedy.needs_form]
+    if len(keywords) == 1 and short == [_UNKNOWN.format(*keywords)]:
+        return f"the call is {form}"
+    if short:
+        told = "; ".join(short)
+        whole.append(f"{told}{'' if told.endswith('?') else ':'} {form}")
+    return "; ".join(dict.fromkeys(whole))
+
+
+class _Remedy(NamedTuple):
+    """The remedy for one keyword, and whether the form of the call is a part of it."""
+
+    text: str
+    needs_form: bool
+
+
+def _of_keyword(function: Any, parameters: Sequence[inspect.Parameter], keyword: str) -> _Remedy:
     known = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
     counterpart = _first_of(NAMES.get(keyword, ()), known)
     if counterpart is not None:
-        how = CONVERTED.get((counterpart, keyword), form)
-        return f"use {counterpart}= instead of {keyword}=: {how}"
+        how = CONVERTED.get((counterpart, keyword))
+        use = f"use {counterpart}= instead of {keyword}="
+        return _Remedy(use, True) if how is None else _Remedy(f"{use}: {how}", False)
     of_layer = _of_layer(function, keyword)
     if of_layer is not None:
-        return of_layer
+        return _Remedy(of_layer, False)
     if keyword in NOT_HERE:
-        return not_here(keyword)
+        return _Remedy(not_here(keyword), False)
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     other = keyword if keyword in by_position else _first_of(NAMES.get(keyword, ()), by_position)
     if other is not None:
-        return f"{other} is given by position: {form}"
+        return _Remedy(f"{other} is given by position", True)
     close = nearest(keyword, known)
-    return f"did you mean {close}=? {form}" if close else f"the call is {form}"
+    return _Remedy(f"did you mean {close}=?" if close else _UNKNOWN.format(keyword), True)
 
 
 def of_call(
@@ -156,17 +199,15 @@ def of_call(
     parameters = _parameters(function)
     if parameters is None:
         return None
-    kinds = {p.kind for p in parameters}
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        taken = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
-        refused = [of_argument(function, k, name) for k in keywords if k not in taken]
-        if refused:
-            return "; ".join(filter(None, dict.fromkeys(refused)))
+    refused = _refused(parameters, keywords)
+    if refused:
+        return of_arguments(function, refused, name)
     if positional is None:
         return None
     places = [p.name for p in parameters if p.kind in _POSITIONAL]
     twice = any(k in places[:positional] for k in keywords)
-    if not twice and (positional <= len(places) or inspect.Parameter.VAR_POSITIONAL in kinds):
+    is_open = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+    if not twice and (positional <= len(places) or is_open):
         return None
     return of_argument(function, "", name)
 
@@ -278,6 +319,8 @@ def _callee(code: CodeType, offset: int) -> tuple[str, ...] | None:
     for step in _steps(code, offset)[:-1]:
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             path = None if path is None else (*path, str(step.argval))
+        elif step.opname == "LOAD_CONST":  # such as a keyword before ``**options``
+            continue
         elif step.opname.startswith("LOAD_") and isinstance(step.argval, str):
             path = (step.argval,)
         elif step.opname.startswith(("CALL", "BINARY")):
@@ -382,6 +425,31 @@ def value_at(node: ast.expr, frame: FrameType) -> Any:
 
 
 # --- how it is called -----------------------------------------------------------------------
+
+
+def _keywords(trace: TracebackType, refused: str) -> Sequence[str]:
+    """The keywords of a refused call: those that its code names, or that were passed on.
+
+    Args:
+        trace: the innermost traceback.
+        refused: the first of them that was refused.
+    """
+    frame = trace.tb_frame
+    before = [s for s in dis.get_instructions(frame.f_code) if s.offset < trace.tb_lasti]
+    named = [s.arg or 0 for s in before[-_NEAR:] if s.opname in _NAME_KEYWORDS]
+    for names in (frame.f_code.co_consts[index] for index in reversed(named)):
+        if type(names) is tuple and refused in names:
+            return names
+    passed_on = (d for d in frame.f_locals.values() if type(d) is dict and refused in d)
+    return [*next(passed_on, ())] if _is_ours_frame(frame) else ()
+
+
+def _refused(parameters: Sequence[inspect.Parameter], keywords: Sequence[str]) -> list[str]:
+    """The keywords that a function with these parameters does not take."""
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+        return []
+    taken = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+    return [keyword for keyword in keywords if keyword not in taken]
 
 
 def _parameters(function: Any) -> list[inspect.Parameter] | None:

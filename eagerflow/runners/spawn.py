@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from math import inf
@@ -225,12 +225,29 @@ def _check_arguments(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     try:
         parameters.bind(*given, **kwargs)
     except TypeError as wrong:
-        error = TypeError(f"spawn: {getattr(fn, '__name__', 'the function')}() {wrong}")
+        what = _unknown_keywords(parameters, kwargs) or str(wrong)
+        error = TypeError(f"spawn: {getattr(fn, '__name__', 'the function')}() {what}")
         if _COUNTS.intersection(kwargs):
             error.add_note("  hint: runs=100 is the number of runs; other keywords are arguments")
         if _THREADS.intersection(kwargs):
             error.add_note(f"  hint: {_EACH}")
         raise error from None
+
+
+def _unknown_keywords(signature: inspect.Signature, given: Iterable[str]) -> str:
+    """What is wrong with keywords that a function does not take, all of them; empty if it does."""
+    parameters = signature.parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return ""
+    taken = [p.name for p in parameters.values() if p.kind is not p.POSITIONAL_ONLY]
+    unknown = [repr(name) for name in given if name not in taken]
+    if not unknown:
+        return ""
+    return (
+        f"got unexpected keyword arguments {', '.join(unknown)}"
+        if len(unknown) > 1
+        else f"got an unexpected keyword argument {unknown[0]}"
+    )
 
 
 def _checked_runs(runs: Any) -> float:

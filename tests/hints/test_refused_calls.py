@@ -118,6 +118,8 @@ def test_each_method_of_tensors() -> None:
         ("ef.checkpoint(len)", "ef.remat(f)"),
         ("x.to(dtype=ef.float64)", "x.astype(dtype)"),
         ("ef.max(x, initial=0)", "ef.maximum(x.max(), initial)"),
+        ("ef.nn.Conv2d(3, strides=2, **{'padding': 1})", "use stride= instead of strides="),
+        ("ef.Accumulator(x).add(x)", "a value of an earlier step is dropped"),
     ],
 )
 def test_the_remedy(call: str, remedy: str) -> None:
@@ -128,6 +130,51 @@ def test_the_remedy(call: str, remedy: str) -> None:
     with pytest.raises(TypeError) as caught:
         eval(call, names)
     assert remedy in _note(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedies"),
+    [
+        (
+            "ef.sum(x, dim=0, keepdim=True)",
+            ["use axis= instead of dim=", "use keepdims= instead of keepdim=: sum(x, /, axis=None"],
+        ),
+        (
+            "ef.nn.Conv2d(3, filters=4, kernel=3, use_bias=False)",
+            [
+                "use out_channels= instead of filters=",
+                "use kernel_size= instead of kernel=",
+                "use bias= instead of use_bias=: Conv2d(in_channels, out_channels",
+            ],
+        ),
+        (
+            "ef.nn.Linear(2, 3)(x, foo=1, inplace=True, bar=2)",
+            [
+                "tensors are values",
+                "x[...] = f(x)",
+                "there is no foo=",
+                "there is no bar=: layer(x",
+            ],
+        ),
+        (
+            "ef.random.uniform((2,), minval=0, seed=1)",
+            ["use low= instead of minval=", "use generator= instead of seed=: uniform(shape=()"],
+        ),
+        (
+            "ef.nn.Linear(2, 3, biass=True, units=4)",
+            ["did you mean bias=?", "use out_features= instead of units=: Linear("],
+        ),
+        ("ef.exp(x, surely=1, unknown=2)", ["there is no surely=", "there is no unknown=: exp(x"]),
+    ],
+)
+def test_all_keywords_that_a_call_lacks_are_told_at_once(call: str, remedies: list[str]) -> None:
+    with pytest.raises(TypeError) as caught:
+        eval(call, {"ef": ef, "x": ef.ones(3)})
+    note = _note(caught.value)
+    places = [note.find(remedy) for remedy in remedies]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert note.count("(in_channels") <= 1  # the form is told once
 
 
 def test_it_is_there_when_the_error_has_passed_eagerflow() -> None:

@@ -58,6 +58,17 @@ def test_a_number_of_threads_is_a_number_of_spawns(word: str) -> None:
     ]
 
 
+def test_all_unknown_arguments_are_told_at_once(make: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        ef.spawn(make(lambda x: None), 1, threads=2, x=3, times=5)
+    assert str(caught.value) == (
+        "spawn: <lambda>() got unexpected keyword arguments 'threads', 'times'"
+    )
+    hints = "".join(caught.value.__notes__)
+    assert "runs=100" in hints
+    assert "each spawn starts one runner" in hints
+
+
 def test_a_loop_that_runs_once(queue: ef.Queue) -> None:
     def produce(n: int) -> None:
         for i in range(n):
