@@ -358,7 +358,10 @@ def cell_name(file: str) -> str:
 
 
 def user_line(error: BaseException) -> Source | None:
-    """The line of the user's code that raised an exception."""
+    """The innermost line of the user's code that an exception has passed.
+
+    As for `capture`, a line of a library without eagerflow is a last resort.
+    """
     trace = _users_last(error)
     return None if trace is None else Source(trace.tb_frame.f_code, trace.tb_lasti)
 
@@ -370,11 +373,13 @@ def users_frame(error: BaseException) -> FrameType | None:
 
 
 def _users_last(error: BaseException) -> TracebackType | None:
-    last = None
+    last = library = None
     for trace in _walk(error.__traceback__):
-        if not is_framework_frame(trace.tb_frame):
+        if is_library_frame(trace.tb_frame):
+            library = trace
+        elif not is_framework_frame(trace.tb_frame):
             last = trace
-    return last
+    return last or library
 
 
 # --- the frames that are shown of an error ------------------------------------------------------

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from eagerflow.core.op import OPS_OF_BYTES, Op
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import DTypeError, EagerflowError
-from eagerflow.source import capture
+from eagerflow.errors import (
+    DTypeError,
+    EagerflowError,
+    OpDefinitionError,
+    TensorIndexError,
+    TensorValueError,
+)
+from eagerflow.source import user_line
 from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
+
+#: by class of an error that a type rule of a user's raised, our class, which is one of these too
+_OURS: Final[dict[type[Exception], type[EagerflowError]]] = {
+    IndexError: TensorIndexError,
+    ValueError: TensorValueError,
+}
 
 
 def infer(
@@ -27,8 +39,8 @@ def infer(
         A `TensorType`, or a tuple of them.
 
     Raises:
-        EagerflowError: the rule refuses the inputs.
-        Exception: the rule of a user's raised something else; it has a note.
+        EagerflowError: the rule refuses the inputs, or the rule of a user's raised something else,
+            which is the cause.
     """
     assert op.infer is not None
     for kind in types:
@@ -52,9 +64,7 @@ def infer(
     except EagerflowError as error:
         raise _worded(error, op, types, attrs, devices) from None
     except Exception as error:
-        given = describe(op, types, {}, devices)  # the repr of an attribute may raise
-        error.add_note(f"  in the type rule of {op.base}, given {given}\n  at: {capture()}")
-        raise
+        raise _of_broken_rule(error, op, types, devices) from error
 
 
 def infer_devices(
@@ -98,6 +108,21 @@ def describe(
     shown = map(text_of, types, devices or (None,) * len(types))
     parts = [f"{n}={t}" for n, t in zip(names, shown, strict=True)]
     return ", ".join(parts + [f"{k}={v!r}" for k, v in attrs.items()])
+
+
+def _of_broken_rule(
+    error: Exception, op: Op, types: Sequence[TensorType], devices: Sequence[Any]
+) -> EagerflowError:
+    """The error for one of Python's that the type rule of a user's raised, with the rule's line."""
+    kind = next((ours for theirs, ours in _OURS.items() if isinstance(error, theirs)), None)
+    failed = (kind or OpDefinitionError)(
+        f"{op.base}: its type rule raised {type(error).__name__}: {error}",
+        given=describe(op, types, {}, devices),  # the repr of an attribute may raise
+    )
+    line = user_line(error)
+    if line is not None:
+        failed.add_note(f"  type rule: {line}")
+    return failed
 
 
 def _worded(

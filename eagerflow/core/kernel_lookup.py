@@ -170,7 +170,7 @@ class OpCall:
         known = attrs if arrays else {**attrs, "device": self._device}
 
         def explain_late(error: Exception) -> Exception:
-            explained = explain(op, specs, known, error, late=True)
+            explained = explain(op, specs, known, error)
             if at.node:
                 note_place(explained, f"  node: %{at.node} of {at.graph}")
             for loop, iteration in reversed(frames):
@@ -308,9 +308,8 @@ def _type(array: Any, lane: Lane) -> TensorType:
 
 
 def explain(
-    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception, *,
-    late: bool = False,
-) -> Exception:  # fmt: skip
+    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
+) -> Exception:
     """The error to raise for an error of a kernel: that of the type rule if that objects.
 
     Args:
@@ -318,41 +317,18 @@ def explain(
         specs: of the inputs.
         attrs: the attributes, including the device for an op without inputs.
         error: the error that the kernel raised.
-        late: whether a device tells of it later: then it is an error of eagerflow in any case.
     """
     try:
         explained = _explained(op, specs, attrs, error)
-    except _RuleError as failure:
-        if not late:
-            return failure.raised
-        explained = _undescribed(op, error, failure.raised)
     except Exception as failure:  # of the repr of an attribute
-        explained = _undescribed(op, error, failure)
+        explained = KernelError(f"{op.base}: the kernel raised {_named(error)}")
+        explained.__cause__ = error
+        explained.add_note(f"  and the description of the error raised {_named(failure)}")
     line = None if isinstance(error, EagerflowError) else user_line(error)
     if line is not None and explained is not error:
-        explained.__cause__ = error
+        explained.__cause__ = explained.__cause__ or error
         explained.add_note(f"  kernel: {line}")
     return explained
-
-
-def _undescribed(op: Op, error: Exception, failure: Exception) -> KernelError:
-    explained = KernelError(f"{op.base}: the kernel raised {_named(error)}")
-    explained.__cause__ = error
-    explained.add_note(f"  and the description of the error raised {_named(failure)}")
-    return explained
-
-
-@final
-class _RuleError(Exception):
-    """The type rule of a user's raised an error of another kind, as it does where it runs first.
-
-    Attributes:
-        raised: that error.
-    """
-
-    def __init__(self, raised: Exception) -> None:
-        super().__init__()
-        self.raised = raised
 
 
 def _named(error: Exception) -> str:
@@ -371,8 +347,6 @@ def _refusal(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> Eage
         return None
     except EagerflowError as worded:
         return worded
-    except Exception as raised:
-        raise _RuleError(raised) from None
     return None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow import errors
 from eagerflow.core import op as op_records
 from eagerflow.core.op import bind, get_op
 from eagerflow.errors import KernelError, KernelWarning, OpDefinitionError, TensorValueError
@@ -259,6 +260,18 @@ def test_a_type_error_within_a_kernel_is_no_matter_of_its_arguments(register: An
         ef.sinh(ef.ones(3))
 
 
+def test_the_line_of_the_kernel_is_told_not_that_of_a_library(register: Any) -> None:
+    def kernel(x: Any) -> Any:
+        return np.linalg.inv(x)  # <- of the kernel
+
+    register(kernel)
+    with pytest.raises(TensorValueError) as caught:
+        ef.sinh(ef.zeros((2, 2)))
+    (note,) = caught.value.__notes__
+    assert note.startswith("  kernel: ")
+    assert "# <- of the kernel" in note
+
+
 @pytest.fixture
 def vectors() -> Iterator[Callable[[type[Exception]], Any]]:
     """Makes an op whose type rule raises the given error for anything but vectors."""
@@ -268,7 +281,7 @@ def vectors() -> Iterator[Callable[[type[Exception]], Any]]:
         def define(error: type[Exception]) -> Any:
             def rule(x: Any) -> Any:
                 if len(x.shape) != 1:
-                    raise error("only vectors")
+                    raise error("only vectors")  # <- of the rule
                 return x
 
             return op_records.define("vectors_only", infer=rule, nondifferentiable=True)
@@ -277,10 +290,18 @@ def vectors() -> Iterator[Callable[[type[Exception]], Any]]:
     op_records._ops.pop("vectors_only", None)
 
 
-@pytest.mark.parametrize("error", [ef.errors.ShapeError, LookupError])
+@pytest.mark.parametrize(
+    ("error", "told_as"),
+    [
+        (errors.ShapeError, errors.ShapeError),
+        (IndexError, errors.TensorIndexError),
+        (ValueError, errors.TensorValueError),
+        (LookupError, errors.OpDefinitionError),
+    ],
+)
 @pytest.mark.parametrize("mode", ["eager", "traced"])
 def test_errors_of_type_rules_are_the_same_in_each_call(
-    vectors: Any, error: type[Exception], mode: str
+    vectors: Any, error: type[Exception], told_as: type[Exception], mode: str
 ) -> None:
     op = vectors(error)
 
@@ -290,10 +311,14 @@ def test_errors_of_type_rules_are_the_same_in_each_call(
     function = call if mode == "eager" else ef.trace(call)
     told = []
     for _ in range(3):  # the rule runs at the first call, and at later ones after the kernel
-        with pytest.raises(error) as caught:
+        with pytest.raises(told_as) as caught:
             function(ef.ones((2, 2)))
+        cause = caught.value.__cause__
+        assert error is told_as or type(cause) is error, cause
         told.append("\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())]))
         np.testing.assert_array_equal(function(ef.ones(2)), [2, 2])
     assert told[0] == told[1] == told[2]
-    for part in ("only vectors", "vectors_only", "x=f32[2,2]@cpu:0", "# <- the line"):
+    parts = ["only vectors", "vectors_only", "x=f32[2,2]@cpu:0", "# <- the line"]
+    parts += ["  type rule: ", "# <- of the rule"] * (error is not told_as)
+    for part in parts:
         assert part in told[0]
