@@ -19,8 +19,10 @@ from eagerflow.errors import (
     hide_frames,
     strip,
 )
+from eagerflow.events import FetchEvent, told
 from eagerflow.hardware import Device, Lane, operator_number, to_host
 from eagerflow.hardware.device_scopes import is_home, runs_at
+from eagerflow.source import capture
 from eagerflow.types import BYTES, DType, TensorSpec, TensorType, same_shape
 from eagerflow.unknown_names import hint_at
 
@@ -399,7 +401,7 @@ class Tensor(AbstractArray):
         elif _stack.installed:
             interpreter.current().looked(self)
         if type(data) is not np.ndarray:
-            data = to_host(data, lane.device)
+            data = _fetched(data, self)
         array: np.ndarray[Any, Any] = data.view()
         array.flags.writeable = False
         return array
@@ -469,6 +471,18 @@ def handle_of(x: Tensor) -> Tensor:
     out._lane = x._lane
     out._mark = x._mark
     return out
+
+
+def _fetched(data: Any, x: Tensor) -> np.ndarray[Any, Any]:
+    """The elements of a value of a device, in the memory of the host."""
+    device = x.device
+    if not FetchEvent.listeners:
+        return to_host(data, device)
+    event = FetchEvent(
+        name=device.name, device=device.name, nbytes=x.size * x.dtype.itemsize, source=capture(2)
+    )
+    with told(event):
+        return to_host(data, device)
 
 
 def type_of(x: AbstractArray) -> TensorSpec:

@@ -19,6 +19,7 @@ from eagerflow.events.event_kinds import (
     BriefWait,
     CallEvent,
     ElementEvent,
+    FetchEvent,
     LevelEvent,
     NodeEvent,
     OpEvent,
@@ -51,10 +52,11 @@ from eagerflow.unknown_names import module_dir as _module_dir
 
 __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefLevel", "BriefRegion", "BriefStep",
-    "BriefWait", "CallEvent", "ElementEvent", "Instrument", "LevelEvent", "NodeEvent", "OpEvent",
-    "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent", "StepEvent", "TakeEvent",
-    "TransferEvent", "WaitEvent", "add_instrument", "begin", "check_stopped", "describe", "end",
-    "next_step", "open_waits", "remove_instrument", "step_of", "told",
+    "BriefWait", "CallEvent", "ElementEvent", "FetchEvent", "Instrument", "LevelEvent",
+    "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent",
+    "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument",
+    "begin", "check_stopped", "describe", "end", "next_step", "open_waits", "remove_instrument",
+    "step_of", "told",
 ]  # fmt: skip
 
 __dir__ = _module_dir(globals())

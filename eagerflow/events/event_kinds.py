@@ -264,6 +264,21 @@ class TransferEvent(AbstractEvent):
 
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class FetchEvent(AbstractEvent):
+    """A copy of a value to the memory of the host, where Python reads it, with begin and end.
+
+    So do ``x.numpy()``, ``x.item()``, ``float(x)`` and ``print(x)``; first they wait until the
+    device has computed the value. Its `name` is that of the device.
+
+    Attributes:
+        nbytes: number of bytes.
+    """
+
+    nbytes: int = 0
+
+
+@final
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class LevelEvent(AbstractEvent):
     """The level of a queue or the like after a change.
 
@@ -356,7 +371,7 @@ class SkipEvent(AbstractEvent):
 #: all kinds
 KINDS: Final[frozenset[type[AbstractEvent]]] = frozenset({
     StepEvent, RegionEvent, NodeEvent, OpEvent, WaitEvent, TransferEvent, QueueEvent, LevelEvent,
-    RetraceEvent, RunEvent, CallEvent, ElementEvent, TakeEvent, SkipEvent,
+    RetraceEvent, RunEvent, CallEvent, FetchEvent, ElementEvent, TakeEvent, SkipEvent,
 })  # fmt: skip
 #: the kinds for an instrument that names none: all but the kinds that make steps slower
 DEFAULT_KINDS: Final = KINDS - {NodeEvent, OpEvent}

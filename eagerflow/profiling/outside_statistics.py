@@ -1,4 +1,4 @@
-"""Statistics of the time outside of ops: traces, users' functions in pipelines, waits, the rest."""
+"""Statistics of the time outside of ops: traces, pipelines, waits, copies to the host, the rest."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, TypeAlias, final
 
-from eagerflow.events import AbstractEvent, CallEvent, NodeEvent, OpEvent, RetraceEvent, WaitEvent
+from eagerflow.events import (
+    AbstractEvent,
+    CallEvent,
+    FetchEvent,
+    NodeEvent,
+    OpEvent,
+    RetraceEvent,
+    WaitEvent,
+)
 from eagerflow.profiling.rows import AbstractRow, RowTable
 from eagerflow.source import Source, cell_name
 
 #: the events that say what a thread does outside of ops
-Scope: TypeAlias = RetraceEvent | CallEvent | WaitEvent
-SCOPES: Final = (RetraceEvent, CallEvent, WaitEvent)
+Scope: TypeAlias = RetraceEvent | CallEvent | WaitEvent | FetchEvent
+SCOPES: Final = (RetraceEvent, CallEvent, WaitEvent, FetchEvent)
 
 
 @final
@@ -25,12 +33,14 @@ class OutsideStatistics(AbstractRow):
 
     Attributes:
         kind: ``"retrace"`` for traces, ``"call"`` for calls of a user's function by a pipeline,
-            ``"wait"`` for waits; ``"other"`` for the rest, which is other Python code.
-        name: of the traced function, of the stage such as ``"map(augment)"``, or of the queue;
-            empty for the rest.
-        source: the line that put the function into the pipeline; None for other kinds.
+            ``"wait"`` for waits, ``"fetch"`` for copies of values of devices to the host, as by
+            ``x.item()`` and ``print(x)``; ``"other"`` for the rest, which is other Python code.
+        name: of the traced function, of the stage such as ``"map(augment)"``, of the queue, or of
+            the device; empty for the rest.
+        source: the line that put the function into the pipeline, or that reads the value; None for
+            other kinds.
         is_own: whether it was in the thread of the block, and so is a part of its time.
-        calls: number of traces, calls or waits; 0 for the rest.
+        calls: number of traces, calls, waits or copies; 0 for the rest.
         total: their seconds, without those of ops and of other rows that lie within.
         share: the fraction of the duration of the profile.
         ops: number of ops of eager code within.
@@ -149,7 +159,7 @@ def _add_scopes(sums: _Sums, ops: OpTimes, scopes: Sequence[Scope], *, is_own: b
             around.pop()
         stop = min(stop, around[-1][0]) if around else stop
         seconds = stop - start - ops.within(start, stop)
-        if isinstance(event, WaitEvent) and seconds < _ROUNDED:  # it is of an op
+        if isinstance(event, WaitEvent | FetchEvent) and seconds < _ROUNDED:  # it is of an op
             continue
         if around:
             around[-1][1].total -= seconds
@@ -165,7 +175,7 @@ _END: Final = "StopIteration"
 
 
 def _sum_of(sums: _Sums, event: Scope, is_own: bool) -> _Sum:
-    source = event.source if isinstance(event, CallEvent) else None
+    source = event.source if isinstance(event, CallEvent | FetchEvent) else None
     place = "" if source is None else f"{source.file}:{source.line}"
     sum_ = sums.setdefault((event.kind, event.name, place, is_own), _Sum(source))
     sum_.calls += event.error != _END

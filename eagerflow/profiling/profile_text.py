@@ -189,7 +189,8 @@ def _part(part: OutsideStatistics) -> tuple[str, str]:
         return "tracing", _begin_of(part.name, _CODE)
     if part.kind == "wait":
         return "waiting", f"for {_begin_of(part.name, _CODE - 4)}"
-    return part.name, f"at {_end_of(part.place, _CODE - 3)}" if part.place else ""
+    what = f"copying from {part.name}" if part.kind == "fetch" else part.name
+    return what, f"at {_end_of(part.place, _CODE - 3)}" if part.place else ""
 
 
 def _thread_rows(rows: Sequence[ThreadStatistics]) -> list[tuple[str, ...]]:

@@ -210,8 +210,9 @@ class Profile:
         """The rows of what took time outside of ops, by decreasing total time.
 
         Those of the thread of the block come first, and add up to `seconds_outside`. They are
-        traces of functions, users' functions in pipelines, waits, and the rest, which is other
-        Python code. Those of other threads are traces and functions in pipelines.
+        traces of functions, users' functions in pipelines, waits, copies of values of devices to
+        the host, and the rest, which is other Python code. Those of other threads are the same
+        without waits and the rest.
 
         >>> data = ef.data.Dataset.from_tensors(ef.zeros(3)).map(lambda x: x + 1.0)
         >>> with ef.profile() as p:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -117,6 +117,27 @@ def test_tracing_has_a_row_for_each_function() -> None:
     assert (row.calls, row.is_own) == (2, True)
     (line,) = [line for line in str(p).splitlines() if line.startswith("  tracing ")]
     assert line.split()[:3] == ["tracing", row.name, "2"]
+
+
+@pytest.mark.parametrize("read", [float, repr, bool, ef.Tensor.numpy, ef.Tensor.item, str])
+def test_copies_to_the_host_have_a_row(read: Callable[[ef.Tensor], object]) -> None:
+    with ef.profile() as p:
+        x = ef.ones((), device="async:0") + 1.0
+        for _ in range(3):
+            read(x)  # <- the line
+    (row,) = [row for row in p.outside() if row.kind == "fetch"]
+    assert (row.name, row.calls, row.is_own) == ("async:0", 3, True)
+    assert row.source is not None
+    assert "# <- the line" in row.source.text
+    own = [row.total for row in p.outside() if row.is_own]
+    assert sum(own) == pytest.approx(p.seconds_outside)
+    assert "  copying from async:0 " in str(p) or row.share < 0.001
+
+
+def test_values_in_the_memory_of_the_host_are_not_copied() -> None:
+    with ef.profile() as p:
+        float(ef.ones(()))
+    assert [row.kind for row in p.outside()] == ["other"]
 
 
 def test_without_parts_there_is_one_row() -> None:
