@@ -110,6 +110,8 @@ FUNCTIONS: Final = {
     "gradcheck": "ef.check_grads(f, (x,))",
     "from_numpy": "ef.asarray(array) shares its memory, ef.tensor(array) copies",
     **dict.fromkeys(["amp", "autocast"], "x.astype(ef.bfloat16); layers take a dtype, too"),
+    "GradScaler": "bfloat16 needs no scaled loss: x.astype(ef.bfloat16); of float16, "
+    "ef.cond(ef.isfinite(norm), lambda: optimiser.update(grads), lambda: None) skips an update",
     "betainc": "ef.distributions.Beta draws and has densities; its distribution function is not "
     "here: scipy.special.betainc(a, b, x.numpy())",
     "bitwise_count": "np.bitwise_count(x.numpy())",

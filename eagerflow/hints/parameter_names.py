@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from eagerflow.hints.attribute_names import ASKED, MEMORY
-from eagerflow.hints.function_names import by_name
+from eagerflow.hints.function_names import CHECKED, by_name
 
 #: hint for updates in place
 VALUES: Final = "tensors are values, take the result instead: y = f(x), or x[...] = f(x)"
@@ -96,6 +96,8 @@ NOT_HERE: Final = by_name(
         "leave it out: a profile is of all devices, and its events have types, as detail, and "
         "lines, as source": "activities record_shapes with_stack",
         VALUES: "inplace out",
+        "leave it out: ef.cond(ef.isfinite(norm), lambda: optimiser.update(grads), lambda: None) "
+        f"skips an update; {CHECKED}": "error_if_nonfinite",
         "with like=, tensors go to the devices of that tree; without, to the current device: "
         "with ef.device('cpu:0'): tree = ef.checkpoint.load(path)": "map_location",
         "ef.where(mask, x, neutral) first: excluded elements become neutral ones, which change "

@@ -75,7 +75,9 @@ def clip_by_global_norm(gradients: object, max_norm: float | ef.Tensor) -> tuple
     """Scale down all gradients by one factor if their joint norm is above ``max_norm``.
 
     The direction of the step is unchanged (Pascanu, Mikolov and Bengio, 2013). Where an element
-    is NaN or infinite, so is the norm, and the result is useless: check the norm.
+    is NaN or infinite, so is the norm, and the result is useless: ``ef.isfinite(norm)`` tells
+    whether to update (`AbstractOptimiser.update` has an example), ``ef.config(check_nan=True)``
+    where the NaN comes from.
 
     Args:
         gradients: a tree of tensors, `IndexedSlices` (rows that occur twice are added first) and

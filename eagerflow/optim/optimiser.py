@@ -159,6 +159,10 @@ class AbstractOptimiser(ABC):
     def update(self, gradients: object, lr: Rate | None = None) -> None:
         """Change the variables, once.
 
+        Values of gradients are not looked at: a NaN becomes one of the variable and its state, and
+        of all later losses. ``ef.config(check_nan=True)`` raises at the op that makes the first
+        one; an update can be left out by the norm that clipping computes anyway, as below.
+
         Args:
             gradients: a tree of the structure of the variables; its leaves are tensors,
                 `IndexedSlices`, or None for a variable that stays as it is.
@@ -177,6 +181,10 @@ class AbstractOptimiser(ABC):
         >>> v = ef.Variable([1.0, 2.0])
         >>> optimiser = ef.optim.SGD([v], lr=0.5)
         >>> optimiser.update([ef.tensor([1.0, -1.0])])
+        >>> v
+        Variable([0.5, 2.5], f32[2]@cpu:0)
+        >>> grads, norm = ef.optim.clip_by_global_norm([ef.tensor([float("nan"), 1.0])], 1.0)
+        >>> ef.cond(ef.isfinite(norm), lambda: optimiser.update(grads), lambda: None)
         >>> v
         Variable([0.5, 2.5], f32[2]@cpu:0)
         """
