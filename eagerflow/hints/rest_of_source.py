@@ -64,21 +64,37 @@ _CLASSES: Final = {
 }
 
 
-def _of_classes(name: str) -> str:
-    """The hint for a method of an object of unknown class: that of each class that it may be of."""
+#: what the names of objects of a class often contain
+_NAMED: Final = {
+    "Module": re.compile("net|model|module|layer|encoder|decoder|actor|critic|policy"),
+    "AbstractOptimiser": re.compile("opt"),
+    "AbstractSchedule": re.compile("sched"),
+    "Dataset": re.compile("data|loader"),
+}
+
+
+def _of_classes(method: str, owner: str) -> str:
+    """The hint for a method of an object of unknown class, by the classes that it may be of.
+
+    Args:
+        method: the name of the method.
+        owner: the name of the object, which may tell its class.
+    """
+    having = [kind for kind in _CLASSES if method in ATTRIBUTES[kind]]
+    named = [kind for kind in having if _NAMED[kind].search(owner.lower())]
+    kinds = named if len(named) == 1 else having
     hints: dict[str, list[str]] = {}
-    for kind, said in _CLASSES.items():
-        if name in ATTRIBUTES[kind]:
-            hints.setdefault(ATTRIBUTES[kind][name], []).append(said)
+    for kind in kinds:
+        hints.setdefault(ATTRIBUTES[kind][method], []).append(_CLASSES[kind])
     if len(hints) == 1:
         return next(iter(hints))
-    return "; ".join(f"{' and '.join(kinds)}: {hint}" for hint, kinds in hints.items())
+    return "; ".join(
+        f"{' and '.join(kinds)}: {hint.partition('; ')[0]}" for hint, kinds in hints.items()
+    )
 
 
-_ANYWHERE: Final = {
-    **{name: _of_classes(name) for name in _METHODS},
-    **{name: text for name, text in ARRAYS.items() if name not in _COMMON},
-}
+#: methods of objects of any class that only PyTorch's objects have
+_ANYWHERE: Final = {name: text for name, text in ARRAYS.items() if name not in _COMMON}
 #: names of every module, for those below modules that eagerflow lacks: `optim.lr_scheduler.StepLR`
 _BELOW: Final = {
     **{name: text for table in MODULE_NAMES.values() for name, text in table.items()},
@@ -134,12 +150,15 @@ def _local_variables(error: BaseException, frame: FrameType) -> dict[str, Any]:
 
 
 def _rows(tree: ast.AST, reader: _Reader) -> dict[str, list[tuple[int, str]]]:
-    """The hints, each with the lines and the code that it is for."""
+    """The hints, each with the lines and the code that it is for; one for each place."""
     rows: dict[str, list[tuple[int, str]]] = {}
+    told: set[tuple[int, str]] = set()
     for node in ast.walk(tree):
         hint = reader.hint(node)
         if hint is not None:
-            rows.setdefault(hint, []).append((getattr(node, "lineno", 0), _short(node)))
+            place = getattr(node, "lineno", 0), _short(node)
+            rows.setdefault(hint, []).extend([place] * (place not in told))
+            told.add(place)
     for hint in [*rows]:  # of hints that begin alike, the shorter one
         shorter = next((h for h in rows if hint.startswith(f"{h}; ")), None)
         if shorter is not None:
@@ -351,6 +370,8 @@ class _Reader:
             return self._anywhere[name]
         if name in _COMMON and name in ARRAYS and _is_pytorchs(call):
             return ARRAYS[name]
+        if name in _METHODS:
+            return _of_classes(name, ast.unparse(call.func.value).rpartition(".")[2])
         if name in CALLED_OF_MODULES and not call.args:
             return CALLED_OF_MODULES[name]
         if name == "size" and call.args:

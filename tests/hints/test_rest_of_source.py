@@ -130,6 +130,29 @@ def test_a_line(line: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("owner", "hint"),
+    [
+        ("opt", "optimiser.state is a dict of its variables"),
+        ("self.optimizer", "optimiser.state is a dict of its variables"),
+        ("policy_net", "net.state is a dict of its variables"),
+        ("scheduler", "a schedule has no state: optimiser.count is the number of updates"),
+    ],
+)
+def test_the_name_of_an_object_tells_which_class_it_is_of(owner: str, hint: str) -> None:
+    rest = _rest(f"import eagerflow as ef\nef.manual_seed(0)\n{owner}.state_dict()\n")
+    assert rest == f"  in the same source:\n    line 3: {owner}.state_dict: {hint}"
+
+
+def test_the_classes_of_an_object_without_a_telling_name_are_told_in_brief() -> None:
+    rest = _rest("import eagerflow as ef\nef.manual_seed(0)\nthing.state_dict()\n")
+    assert rest is not None
+    (_, line) = rest.splitlines()
+    for kind in ("a module: net.state", "an optimiser: ", "a schedule: ", "a dataset: an iterator"):
+        assert f"of {kind}" in line
+    assert len(line) < 350
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "x.exp",
