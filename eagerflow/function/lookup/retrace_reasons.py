@@ -191,13 +191,19 @@ def reason_of(call: Call, cache: Cache) -> Reason:
 
 
 def _objects_gone(call: Call) -> Reason:
-    """The reason for a trace after all earlier ones went with objects that they were for."""
+    """The reason for a trace after all earlier ones went with objects that they were for.
+
+    There is a warning for generators alone: networks, variables and settings come one after another
+    in searches, each for many calls.
+    """
     leaf = next((one for one in call.leaves if _is_object(one)), None)
     if leaf is None:
         return Reason("earlier traces were dropped with the objects that they were for")
-    culprit = f"{leaf.name} is another {type(leaf.value).__name__}"
-    text = f"{culprit}: the earlier one is gone, and its trace with it"
-    return Reason(text, culprit, _remedy_for_object(leaf))
+    difference = f"{leaf.name} is another {type(leaf.value).__name__}"
+    text = f"{difference}: the earlier one is gone, and its trace with it"
+    if not isinstance(leaf.value, Generator):
+        return Reason(text)
+    return Reason(text, difference, _remedy_for_object(leaf))
 
 
 def _is_object(leaf: Leaf) -> bool:

@@ -66,10 +66,16 @@ def test_the_remedy_for_generators_needs_one_trace() -> None:
     assert len(traced.traces) == 1
 
 
-def test_another_object_in_each_call() -> None:
+def test_other_objects_may_come_one_after_another() -> None:
     traced = ef.trace(lambda settings, x: x * settings.rate, name="f")
-    (text,) = _texts(traced, [(Settings(0.1 * i), ef.ones(3)) for i in range(5)])
-    assert "f was traced 3 times because settings is another Settings: the earlier one" in text
+    assert not _texts(traced, [(Settings(0.1 * i), ef.ones(3)) for i in range(5)])
+    assert "settings is another Settings: the earlier one is gone" in traced.explain()
+
+
+def test_other_objects_that_live_on_are_warned_of() -> None:
+    every = [Settings(0.1 * i) for i in range(5)]
+    traced = ef.trace(lambda settings, x: x * settings.rate, name="f")
+    (text,) = _texts(traced, [(settings, ef.ones(3)) for settings in every])
     assert "keep one Settings and set its attributes, which each call reads" in text
 
 

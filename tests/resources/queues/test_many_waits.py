@@ -22,6 +22,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:many:eagerflow.errors.TraceWarni
 
 MANY = 3000 if EXPLORES else 1200
 
+#: so many waits of one graph are unrolled on purpose
+pytestmark = pytest.mark.filterwarnings("ignore:.*is unrolled:eagerflow.errors.TraceWarning")
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[StillClock]:
