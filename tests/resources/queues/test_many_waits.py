@@ -18,12 +18,10 @@ from tests.exploring import EXPLORES
 from tests.resources.queues.modes import numbers
 from tests.resources.queues.still_clock import LONG, StillClock, still_clock, until
 
-pytestmark = pytest.mark.filterwarnings("ignore:many:eagerflow.errors.TraceWarning")  # on purpose
-
-MANY = 3000 if EXPLORES else 1200
-
 #: so many waits of one graph are unrolled on purpose
 pytestmark = pytest.mark.filterwarnings("ignore:.*is unrolled:eagerflow.errors.TraceWarning")
+
+MANY = 3000 if EXPLORES else 1200
 
 
 @pytest.fixture

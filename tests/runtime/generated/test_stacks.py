@@ -199,6 +199,7 @@ def test_a_profile_sees_the_kernels() -> None:
     assert "list_push" in str(profile)
 
 
+@pytest.mark.filterwarnings("ignore:.*is unrolled:eagerflow.errors.TraceWarning")
 def test_a_long_program() -> None:
     def f(xs):
         values = pushed(list_new(), xs)
