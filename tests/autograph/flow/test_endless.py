@@ -274,6 +274,7 @@ def test_tests_of_long_graphs_do_not_recurse() -> None:
     assert ef.trace(f)(ef.tensor(1.0)) == f(ef.tensor(1.0))
 
 
+@pytest.mark.filterwarnings("ignore:.*is unrolled:eagerflow.errors.TraceWarning")
 def test_a_deadline_ends_a_loop_of_numbers_alone() -> None:
     def counts(n):
         while n >= 0:
