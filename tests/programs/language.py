@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
-from itertools import count
+from itertools import count, dropwhile, islice
 from typing import Any, NamedTuple
 
 import eagerflow as ef
 from tests.programs.source import function_of, indented
 
-__all__ = ["FIXED", "Named", "Program", "State", "Statement", "Trait", "Writer", "kinds", "rule",
-           "statement", "true_rule"]  # fmt: skip
+__all__ = ["FIXED", "Named", "Program", "State", "Statement", "Trait", "Writer", "keeps_to_top",
+           "kinds", "rule", "statement", "true_rule"]  # fmt: skip
 
 Kind = tuple[str, ...]
 Statement = tuple[Any, ...]
@@ -67,6 +67,15 @@ def kinds(body: Sequence[Any]) -> Iterator[str]:
         yield kind
         for block in blocks:
             yield from kinds(block)
+
+
+def keeps_to_top(body: Sequence[Any]) -> bool:
+    """Whether no statement for `Trait.TOP` alone follows a return that a branch may have taken.
+
+    What stands after such a return is itself a branch, of the graph if the condition is a tensor.
+    """
+    rest = islice(dropwhile(lambda statement: "return" not in kinds([statement]), body), 1, None)
+    return not any(Trait.TOP in STATEMENTS[kind].traits for kind, *_ in rest)
 
 
 _FIRST = (1.5, [0.5, -1.0, 2.0])

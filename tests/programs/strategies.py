@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from tests.programs import arrays, flow
-from tests.programs.language import STATEMENTS, Program, State, Trait
+from tests.programs.language import STATEMENTS, Program, State, Trait, keeps_to_top
 
 __all__ = ["Call", "calls", "graph_of", "programs"]
 
@@ -46,7 +46,7 @@ def programs(
 
     return st.one_of(
         st.builds(Program, block(depth, size, Trait.PYTHON), st.just(False)),
-        st.builds(Program, block(depth, size, Trait.NONE), st.just(True)),
+        st.builds(Program, block(depth, size, Trait.NONE).filter(keeps_to_top), st.just(True)),
     )
 
 
