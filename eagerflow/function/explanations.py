@@ -56,6 +56,7 @@ class TraceRecord:
         layers: those of ``static`` that are settings of eagerflow's layers and are read by the code
             of these, such as ``net.norm.eps``. Explanations leave them out.
         outside: values read from outside at each call.
+        reader: the line that reads the value from outside which the reason names; empty for others.
         notes: differences from eager mode: effects only while tracing, or state that cannot be
             watched.
         unrepeated: effects that no run of a graph can repeat, so that the function itself runs in
@@ -74,6 +75,7 @@ class TraceRecord:
     static: list[str] = field(default_factory=list)
     layers: set[str] = field(default_factory=set)
     outside: list[str] = field(default_factory=list)
+    reader: str = ""
     notes: list[str] = field(default_factory=list)
     unrepeated: list[str] = field(default_factory=list)
     unrolled: list[str] = field(default_factory=list)

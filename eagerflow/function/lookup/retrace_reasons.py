@@ -81,6 +81,8 @@ class RetraceCounts:
             for item in record.static_of(reason.culprit)[:1]
         )
         remedy = f"; {reason.remedy}" if reason.remedy else ""
+        if record.reader:
+            remedy = f", read at {record.reader}; {_OF_THE_GRAPH}"
         why = f"{reason.clause}{static}{remedy}"
         return f"{name} was traced {count} times {why}; f.explain() lists them"
 
@@ -111,6 +113,11 @@ def _remedy(name: str, static: str) -> str:
     )
 
 
+#: the remedy for values read from outside
+_OF_THE_GRAPH: Final = (
+    "its value is part of the graph: keep it, or pass the number or tensor that it leads to as an "
+    "argument"
+)
 #: a loop over a range, calls that ask for numbers, and the reason of sizes and indices
 _LOOP: Final = re.compile(r"\bin range\(")
 _CALL: Final = re.compile(r"(?<![\w.])(?:(math|np|numpy)\.)?(\w+)\(")

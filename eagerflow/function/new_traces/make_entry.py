@@ -455,6 +455,7 @@ class _Maker:
                 f"{self.axes[name]} = {self.tracer.sizes.known[name]}, because of {why}{where}"
             )
         record.outside += outside.described
+        record.reader = outside.reader_named_in(self.request.reason)
         record.notes += outside.notes()
         record.unrepeated += outside.unrepeated
         warn_of_rows(self.tracer.graph)

@@ -388,6 +388,14 @@ class Outside:
             raise TraceError(f"{name}: {wrong or text}", given="strict=True", **more)
         to.append(text)
 
+    def reader_named_in(self, reason: str) -> str:
+        """The line that reads the value which a reason for a trace begins with; empty for others."""
+        described = reason.partition(": was ")[0]
+        if described == reason:
+            return ""
+        paths = (read.path for read in self.reads.reads if read.path.described == described)
+        return next((str(line) for line in map(self.reads.line_of, paths) if line is not None), "")
+
     def notes(self) -> list[str]:
         """The differences from eager mode."""
         for finding in self._prints:

@@ -86,3 +86,21 @@ def test_traces_that_went_with_objects_are_folded_into_a_sentence() -> None:
         traced(Settings(float(i)), ef.ones(3))
         gc.collect()
     assert "more traces like these, because settings is another Settings, " in traced.explain()
+
+
+def test_a_value_read_from_outside_is_named_with_the_line_that_reads_it() -> None:
+    class Net:
+        mode = "a"
+
+        def step(self, x: Any) -> Any:
+            return x + len(self.mode)  # the line
+
+    net = Net()
+    traced = ef.trace(net.step)
+    with pytest.warns(RetraceWarning, match=r"because of Net\.mode") as caught:
+        for mode in ("a", "bb", "ccc"):
+            Net.mode = mode
+            traced(ef.ones(3))
+    (text,) = [str(w.message) for w in caught]
+    assert "read at " in text
+    assert "len(self.mode)  # the line; its value is part of the graph: keep it, or pass" in text
