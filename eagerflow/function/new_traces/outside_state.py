@@ -389,7 +389,7 @@ class Outside:
         to.append(text)
 
     def reader_named_in(self, reason: str) -> str:
-        """The line that reads the value which a reason for a trace begins with; empty for others."""
+        """The line that reads the value with which a reason for a trace begins, if it does."""
         described = reason.partition(": was ")[0]
         if described == reason:
             return ""
