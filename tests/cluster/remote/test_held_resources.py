@@ -37,6 +37,7 @@ OF_THIS_PROCESS = {
     "test_an_empty_list_takes_the_dtype",
     "test_another_device",
     "test_components_come_together",
+    "test_dropped_values_are_shown",
     "test_elements_that_wait_do_not_change",
     "test_no_capacity_is_room_for_all",
     "test_numbers_and_lists_take_the_dtype",

@@ -57,10 +57,18 @@ def test_what_is_stale_is_dropped(call: Call) -> None:
     sums.add(1.0, 0)
     sums.take(1)
     assert not call(lambda: sums.add(100.0, 0))
-    assert "0 at step 1, 1 of earlier steps dropped" in repr(sums)
     assert call(lambda: sums.add(1.0, 1))
     assert call(lambda: sums.add(3.0, 17))  # of a later step
     assert numbers(call(lambda: sums.take(2))) == 2.0
+
+
+def test_dropped_values_are_shown() -> None:
+    sums = ef.Accumulator(ef.tensor(0.0))
+    sums.add(1.0, 0)
+    sums.take(1)
+    assert "0 at step 1)" in repr(sums)
+    sums.add(100.0, 0)
+    assert "0 at step 1, 1 of earlier steps dropped" in repr(sums)
 
 
 @row("accumulator-step")
