@@ -213,7 +213,10 @@ def test_a_task_that_is_killed_is_lost_soon_and_comes_back(cluster: ef.cluster.C
     assert monotonic() - killed[0] < 3
     timer.join()
     assert repr(cluster) == "Cluster(ps:0, worker:0, gone:0 (lost))"
-    for use in (x.numpy, v.numpy, lambda: x + 1, lambda: ef.ones(2, device="gone:0")):
+    for use in (
+        x.numpy, v.numpy, lambda: x + 1, lambda: ef.ones(2, device="gone:0"),
+        lambda: ef.hardware.synchronize("gone:0"),
+    ):  # fmt: skip
         with pytest.raises(TaskLost, match="is lost") as caught:
             use()
         assert caught.value.given == "variable 'weights' f32[2]@gone:0/cpu:0"

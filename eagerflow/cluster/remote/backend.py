@@ -182,6 +182,7 @@ class RemoteBackend:
 
         Raises:
             EagerflowError: an op has failed.
+            TaskLost: the process of the task has ended.
         """
         self.task.synchronize(self.device)
 

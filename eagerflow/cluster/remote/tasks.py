@@ -222,10 +222,10 @@ class RemoteTask:
 
         Raises:
             EagerflowError: an op has failed.
+            TaskLost: this process of the task has ended, and what was issued to it is lost.
         """
-        if self.lost is None:
-            last = self.put(np.zeros(0, np.uint8), device)
-            self._ask(Fetch(0, last.handle, streams.number))
+        last = self.put(np.zeros(0, np.uint8), device)
+        self._ask(Fetch(0, last.handle, streams.number))
 
     def _ask(self, message: Any, frames: Sequence[Frame] = ()) -> list[Any]:
         self.check()
