@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -16,8 +16,10 @@ import numpy as np
 from eagerflow.cluster.protocol.long_frames import PIECE
 from eagerflow.cluster.protocol.values import Frame, view_of
 
-#: limit on copied pieces that are not sent yet; a sender beyond it waits for the network
+#: limit on copied pieces of all tasks that are not sent yet; beyond it senders wait for the network
 _AHEAD: Final = 32
+#: number of pieces that each task may have beyond that limit: one that reads late stops no other
+_LEAST: Final = 2
 #: seconds between looks at whether the receiver is lost
 _LOOK_SECONDS: Final = 0.25
 
@@ -26,7 +28,10 @@ _Piece = np.ndarray[Any, np.dtype[np.uint8]]
 
 @final
 class SendingAhead:
-    """Copies of pieces on their way, in memory that is used again while an array is sent.
+    """Copies of pieces on their way to a task, in memory that is used again while an array is sent.
+
+    Args:
+        every: those of all tasks of the client, which have one limit; the collection may grow.
 
     >>> from eagerflow.cluster.processes.client.sending_ahead import SendingAhead
     >>> ahead = SendingAhead()
@@ -34,7 +39,8 @@ class SendingAhead:
     [(0, 1048576), (1048576, 451424)]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, every: Collection[SendingAhead] = ()) -> None:
+        self._every = every
         #: those not sent yet, by their ids; counted, as Ctrl-C may come between any two calls
         self._unsent: dict[int, ref[_Piece]] = {}
         self._bell: SimpleQueue[None] = SimpleQueue()  # `put` may be called by a finaliser
@@ -64,10 +70,15 @@ class SendingAhead:
 
     def _has_room(self) -> bool:
         """Whether another piece may be copied; waits for a while until it may."""
-        if self._count() >= _AHEAD:
+        if not self._fits():
             with suppress(Empty):
-                self._bell.get(timeout=_LOOK_SECONDS)
-        return self._count() < _AHEAD
+                self._bell.get(timeout=_LOOK_SECONDS)  # some of this task's own are on their way
+        return self._fits()
+
+    def _fits(self) -> bool:
+        if self._count() < _LEAST:
+            return True
+        return sum(ahead._count() for ahead in list(self._every) or [self]) < _AHEAD
 
     def _count(self) -> int:
         """The number of pieces that are not sent yet."""

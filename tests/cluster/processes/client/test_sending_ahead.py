@@ -75,6 +75,22 @@ def test_it_waits_until_pieces_are_sent() -> None:
 
 
 @pytest.mark.usefixtures("few")
+def test_tasks_share_one_limit_and_one_that_reads_late_stops_no_other() -> None:
+    every: list[SendingAhead] = []
+    every += (SendingAhead(every) for _ in range(3))
+    late = list(every[0].copies(bytes(5 * PIECE), lambda: True))
+    assert len(late) == 3  # all that the limit allows
+    others = [list(one.copies(bytes(5 * PIECE), lambda: True)) for one in every[1:]]
+    assert [len(pieces) for pieces in others] == [2, 2]
+    assert len(list(every[1].copies(bytes(5 * PIECE), lambda: True))) == 0
+    del late
+    assert len(list(every[1].copies(bytes(5 * PIECE), lambda: True))) == 0  # four are under way
+    others.clear()
+    for _, piece in every[1].copies(bytes(9 * PIECE), never):
+        del piece  # it is sent
+
+
+@pytest.mark.usefixtures("few")
 def test_it_gives_up_with_the_receiver() -> None:
     ahead = SendingAhead()
     kept = list(ahead.copies(bytes(5 * PIECE), lambda: True))
