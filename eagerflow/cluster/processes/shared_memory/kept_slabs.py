@@ -6,14 +6,15 @@ The pages of a kept slab stay in memory, and both ends keep it mapped.
 A slab is *free*, *taken* by a thread that writes into it, or *in flight* from its message until the
 receiver says that it has copied the bytes. It is never written into before that; a slab whose
 message was lost stays in flight until its receiver has gone. Their total size is limited; beyond
-it, and for longer frames, each message has a slab of its own. Idle slabs are dropped.
+it, and for longer frames, each message has a slab of its own. Idle slabs are dropped. Frames that
+are sent again, and have not changed, are not written again (`repeated_frames`).
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from time import monotonic
 from typing import Final, final
@@ -21,6 +22,15 @@ from typing import Final, final
 import numpy as np
 
 from eagerflow.cluster.processes.shared_memory.memory_files import new_kept
+from eagerflow.cluster.processes.shared_memory.repeated_frames import (
+    Origin,
+    Place,
+    RepeatedFrames,
+    SlabContent,
+    arrays_of,
+    origin_of,
+)
+from eagerflow.cluster.protocol.values import Frame
 
 #: limit on the bytes of a kept slab
 KEPT: Final = 128 << 20
@@ -34,6 +44,7 @@ IDLE_SECONDS: Final = 10.0
 _STEADY_SECONDS: Final = 1.0
 _NONE: Final[deque[int]] = deque(maxlen=0)
 _NOTHING: Final = np.empty(0, np.uint8)
+_NO_CONTENT: Final = SlabContent(_NOTHING)
 #: sizes are multiples of this
 _GRAIN: Final = 1 << 16
 #: a slab may be this many times as large as what is written into it
@@ -57,12 +68,13 @@ class KeptSlab:
         descriptor: its descriptor; -1 once the receiver has it.
         used: when it was last given back.
         use: the number of messages that have named it.
+        content: what was written into it last.
 
     Raises:
         OSError: there is no memory, no descriptor, or no such seal.
     """
 
-    __slots__ = ("descriptor", "line", "memory", "number", "size", "use", "used")
+    __slots__ = ("content", "descriptor", "line", "memory", "number", "size", "use", "used")
 
     def __init__(self, line: _Line, number: int, size: int) -> None:
         self.line = line
@@ -71,6 +83,7 @@ class KeptSlab:
         self.descriptor, self.memory = new_kept(size)
         self.used = monotonic()
         self.use = 0
+        self.content = SlabContent(self.memory)
 
     def close_file(self) -> None:
         """Close the descriptor: the receiver has got it, or never will."""
@@ -82,6 +95,7 @@ class KeptSlab:
         """Let go of the descriptor and of the memory; the receiver's map stays as it is."""
         self.close_file()
         self.memory = _NOTHING
+        self.content = _NO_CONTENT
 
 
 @final
@@ -94,9 +108,10 @@ class _Line:
         flying: those in flight, by number.
         count: the number of all, with those that are taken.
         dropped: numbers of dropped slabs, which the receiver has not been told yet.
+        repeated: which frames seem to be sent again.
     """
 
-    __slots__ = ("count", "dropped", "flying", "free", "name")
+    __slots__ = ("count", "dropped", "flying", "free", "name", "repeated")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -104,6 +119,29 @@ class _Line:
         self.flying: dict[int, KeptSlab] = {}
         self.count = 0
         self.dropped: deque[int] = deque()
+        self.repeated = RepeatedFrames()
+
+    def slab_for(self, size: int, whole: int, origin: Origin | None) -> KeptSlab | None:
+        """The free slab for some bytes that seem to be sent again, or one that is nobody's.
+
+        Args:
+            size: the number of bytes.
+            whole: the size of a new slab for them.
+            origin: where they lie; None if they do not seem to be sent again.
+        """
+        free = None
+        for slab in reversed(self.free):
+            if size <= slab.size <= _LOOSE * whole:
+                if origin is not None and slab.content.origin == origin:
+                    return slab
+                if free is None and slab.content.origin is None:
+                    free = slab
+        return free
+
+    def oldest_for(self, size: int, whole: int) -> KeptSlab | None:
+        """The free slab for some bytes that was not used for the longest time."""
+        fits = [slab for slab in self.free if size <= slab.size <= _LOOSE * whole]
+        return min(fits, key=lambda slab: slab.used, default=None)
 
 
 @final
@@ -125,12 +163,43 @@ class KeptSlabs:
         self._unsent: deque[KeptSlab] = deque()
         self.held = 0
 
-    def take(self, name: str, size: int) -> KeptSlab | None:
+    def write(
+        self, name: str, frames: Sequence[Frame], places: Sequence[Place], size: int
+    ) -> KeptSlab | None:
+        """A taken slab with the bytes of some frames; by the thread that sends.
+
+        Args:
+            name: the receiver.
+            frames: the frames, which are not written into while somebody holds them.
+            places: their places in the slab.
+            size: the end of the last one.
+
+        Returns:
+            The slab; None if there is no room.
+        """
+        arrays = arrays_of(frames)
+        origin = origin_of(arrays)
+        with self._lock:
+            repeated = self._line(name).repeated
+        seem_unchanged = repeated.seem_unchanged(origin, arrays)
+        slab = self.take(name, size, origin if seem_unchanged else None)
+        if slab is None:
+            return None
+        try:
+            if not slab.content.write(arrays, places, origin if seem_unchanged else None):
+                repeated.changed(origin)
+        except BaseException:  # Ctrl-C
+            self.give_back(slab)
+            raise
+        return slab
+
+    def take(self, name: str, size: int, origin: Origin | None = None) -> KeptSlab | None:
         """A slab to write into; from any thread.
 
         Args:
             name: the receiver.
             size: the number of bytes to write.
+            origin: where they lie, if they seem to be sent again.
 
         Returns:
             The slab; None if there is no room.
@@ -140,15 +209,17 @@ class KeptSlabs:
             return None
         with self._lock:
             self._collect()
-            line = self._lines.get(name)
-            if line is None:
-                line = self._lines[name] = _Line(name)
-            for slab in reversed(line.free):
-                if size <= slab.size <= _LOOSE * whole:
-                    line.free.remove(slab)
-                    return slab
-            if not self._make_room(line, whole):
-                return None
+            line = self._line(name)
+            slab = line.slab_for(size, whole, origin)
+            if slab is None and not self._make_room(line, whole):
+                slab = line.oldest_for(size, whole)
+                if slab is None:
+                    return None
+            if slab is not None:
+                line.free.remove(slab)
+                if slab.content.origin != origin:
+                    slab.content.clear()
+                return slab
             line.count += 1
             self.held += whole
         try:
@@ -159,6 +230,12 @@ class KeptSlabs:
             if not isinstance(error, OSError):
                 raise
             return None
+
+    def _line(self, name: str) -> _Line:
+        line = self._lines.get(name)
+        if line is None:
+            line = self._lines[name] = _Line(name)
+        return line
 
     def is_sendable(self, slab: KeptSlab) -> bool:
         """Whether the receiver of a slab has not gone since it was taken."""

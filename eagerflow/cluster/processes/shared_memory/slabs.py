@@ -55,6 +55,7 @@ from eagerflow.cluster.processes.shared_memory.memory_files import (
     seal,
     write,
 )
+from eagerflow.cluster.processes.shared_memory.repeated_frames import Place
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.long_frames import SentFrame
 from eagerflow.cluster.protocol.message_limits import Limits
@@ -69,9 +70,6 @@ _ALIGNED: Final = 64
 BORROWED: Final = 1 << 20
 #: limit on written slabs of one message that are not sent yet
 _WRITTEN: Final = 64
-
-#: index in the message, offset in the slab, bytes
-Place = tuple[int, int, int]
 
 
 def beside(doors: Doors) -> str | None:
@@ -108,7 +106,7 @@ class WrittenSlab:
         self.kept = kept
         self.descriptor = -1
         if kept is not None:
-            kept.memory[: self._size] = np.frombuffer(frame, np.uint8)
+            kept.content.write([np.frombuffer(frame, np.uint8)], [(0, 0, self._size)], None)
             return
         self.descriptor = new_file()
         write(self.descriptor, view_of(frame), 0)
@@ -293,11 +291,10 @@ class Slabs:
             return None
         slab = None if written is None else written.kept
         if slab is None or not self._kept.is_sendable(slab):
-            written, slab = None, self._kept.take(name, size)
+            written, whole = None, [_frame(frames[i]) for i in long]
+            slab = self._kept.write(name, whole, places, size)
             if slab is None:
                 return None
-            for i, start, nbytes in places:
-                slab.memory[start : start + nbytes] = np.frombuffer(_frame(frames[i]), np.uint8)
         try:
             if slab.descriptor >= 0:
                 self._tell_dropped(name, to)  # first: a receiver counts the slabs that it has
