@@ -10,9 +10,7 @@ from __future__ import annotations
 import ctypes
 import secrets
 import select
-import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import Any, Final, NamedTuple, final
@@ -20,6 +18,7 @@ from typing import Any, Final, NamedTuple, final
 import zmq
 
 from eagerflow.cluster.processes.authentication import KEY, Authenticator
+from eagerflow.cluster.processes.bell import Bell
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.processes.zmq_sockets import (
@@ -50,6 +49,9 @@ _TOLD: Final = {
     int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): "cut",
     int(zmq.EVENT_CLOSED): "unreached",
 }
+#: looks at many descriptors, a client's mostly: with ``epoll`` only those that are readable cost
+#: time; and the unit of its timeout, which is rounded up
+_NewPoll, _SECOND = (select.epoll, 1) if hasattr(select, "epoll") else (select.poll, 1000)
 #: stands for the user of a connection whose key was revoked; no user has this name
 _REVOKED: Final = "\0"
 #: makes a named tuple; a call of its class is two calls more
@@ -90,32 +92,6 @@ class _PeerEnd(NamedTuple):
     name: bytes
 
 
-@final
-class Bell:
-    """Wakes the thread that owns some sockets, from any thread."""
-
-    def __init__(self) -> None:
-        self._ours, self._theirs = socket.socketpair()
-        self._ours.setblocking(False)
-        self._theirs.setblocking(False)
-
-    def fileno(self) -> int:
-        return self._ours.fileno()
-
-    def ring(self) -> None:
-        with suppress(OSError):  # it rings already, or is closed
-            self._theirs.send(b"\0")
-
-    def silence(self) -> None:
-        with suppress(BlockingIOError):
-            while self._ours.recv(4096):
-                pass
-
-    def close(self) -> None:
-        self._ours.close()
-        self._theirs.close()
-
-
 def _hide_names() -> None:
     """Make ZeroMQ's names of connections unpredictable.
 
@@ -150,7 +126,7 @@ class AbstractSockets:
         self._limits = limits
         self._credentials = credentials
         self._context = zmq.Context()
-        self._poll = select.poll()
+        self._poll: Any = _NewPoll()
         self._by_descriptor: dict[int, Any] = {}
         #: what `poll` takes for the sockets whose descriptors may miss a message (see `wait`)
         self._unsettled: set[Asked] = set()
@@ -181,6 +157,15 @@ class AbstractSockets:
         self._watch_socket(port.monitor)
         return port
 
+    def _listen(self, port: Port, address: str) -> str:
+        """Listen at an address (see `bind`); a failure closes all that this object has opened."""
+        try:
+            return bind(port.socket, address)
+        except BaseException:
+            self._context.destroy()
+            self._end()
+            raise
+
     def _forget(self, port: Port) -> None:
         for one in (port.socket, port.monitor):
             descriptor = one.getsockopt(_DESCRIPTOR)
@@ -203,7 +188,7 @@ class AbstractSockets:
                 ready.add(one)
             self._unsettled.clear()
         left = 0.0 if ready else until - monotonic()
-        told = self._poll.poll(None if left == inf else int(left * 1000 + 1) if left > 0 else 0)
+        told = self._poll.poll(None if left == inf else left * _SECOND if left > 0 else 0)
         for descriptor, _ in told:
             ready.add(self._by_descriptor[descriptor])
         if self.bell in ready:
@@ -215,6 +200,8 @@ class AbstractSockets:
         """Close what all subclasses have, after their own sockets."""
         if self._authenticator is not None:
             self._authenticator.close()
+        if hasattr(self._poll, "close"):
+            self._poll.close()
         self.bell.close()
         self._context.term()
 
@@ -286,8 +273,8 @@ class ServerSockets(AbstractSockets):
             role: self._port(zmq.ROUTER, domain=role) for role in domains
         }
         self.doors: Final = Doors(
-            bind(self._ports["client"].socket, doors.client),
-            bind(self._ports["task"].socket, doors.task),
+            self._listen(self._ports["client"], doors.client),
+            self._listen(self._ports["task"], doors.task),
             "" if credentials is None else credentials.keys.public,
         )
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
@@ -403,7 +390,7 @@ class ClientSockets(AbstractSockets):
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
         self._door = self._port(zmq.ROUTER, domain="task")
         key = "" if credentials is None else credentials.keys.public
-        self.doors: Final = Doors("", bind(self._door.socket, door), key)
+        self.doors: Final = Doors("", self._listen(self._door, door), key)
 
     def connect(self, task: str, doors: Doors) -> None:
         self.disconnect(task)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from socket import create_server
 from time import monotonic, sleep
 from typing import Any
 
@@ -11,12 +15,14 @@ import pytest
 import zmq
 from zmq.utils.garbage import gc as frees
 
+import eagerflow as ef
 from eagerflow.cluster.processes import sockets as process_sockets
 from eagerflow.cluster.processes.listening import Doors, doors_in
 from eagerflow.cluster.processes.sockets import Received, ServerSockets, _Outgoing
 from eagerflow.cluster.processes.zmq_sockets import Port, new_socket, send
 from eagerflow.cluster.protocol.long_frames import PIECE, FrameAhead, split
 from eagerflow.cluster.protocol.message_limits import LIMITS
+from eagerflow.errors import ResourceError
 
 
 class Frame:
@@ -218,3 +224,26 @@ def test_a_header_may_be_longer_than_a_piece(ends: tuple[Port, Callable[[], Any]
     send(connected(), [header, bytes(2 * PIECE), b"x"])
     received = until(lambda: (port.take() or (None, []))[1])
     assert [len(frame) for frame in received] == [PIECE + 1, 2 * PIECE, 1]
+
+
+def test_a_door_that_cannot_be_opened_leaves_nothing_open() -> None:
+    """Although a notebook keeps the last error, with all that its frames refer to."""
+    with create_server(("127.0.0.1", 0)) as taken:
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        before = open_files()
+        with pytest.raises(ResourceError, match=f"cannot listen at {address}") as of_client:
+            ef.cluster.connect({"ps:0": "tcp://127.0.0.1:7400"}, listen=address, plain_tcp=True)
+        assert open_files() == before
+        with pytest.raises(ResourceError, match=f"cannot listen at {address}") as of_server:
+            ServerSockets(Doors("tcp://127.0.0.1:0", address), LIMITS, None, lambda text: None)
+        assert open_files() == before
+        assert of_client.tb is not of_server.tb
+
+
+def open_files() -> dict[str, int]:
+    """The open files of this process by kind."""
+    kinds = Counter[str]()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # it was that of the listing
+            kinds[os.readlink(f"/proc/self/fd/{descriptor}").partition("[")[0]] += 1
+    return kinds

@@ -102,7 +102,7 @@ class Connections:
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._batches: Final = EagerBatches(self._send_batch)
         self._sleeping = self._over = False
-        self._ahead: Final[dict[str, SendingAhead]] = {}  # a task that reads late delays no other
+        self._ahead: Final[dict[str, SendingAhead]] = {}
         self._steps, self._requests = count(1), count(1)
         self.partitions: Final = count(1)
         self.executables: Final[dict[int, int]] = {}
@@ -116,6 +116,7 @@ class Connections:
         self._introducing: set[Introduction] = set()
         self.on_lost: Callable[[str], object] = _nobody
         self._wake = float("inf")
+        self._now = 0.0  # when the owner of the sockets woke
         self._thread = threading.Thread(target=self._serve, name="eagerflow-cluster", daemon=True)
         self._thread.start()
 
@@ -201,7 +202,7 @@ class Connections:
             What takes the place of the frame in that message; None if it was given up.
         """
         ahead, end = FrameAhead(len(frame), partial(self._add_piece, task)), 0
-        copies = self._ahead.setdefault(task, SendingAhead())
+        copies = self._ahead.setdefault(task, SendingAhead(self._ahead.values()))
         try:
             for start, piece in copies.copies(frame, lambda: self._over or give_up()):
                 self._tell(("piece", task, ahead.piece(piece, start)))
@@ -325,12 +326,13 @@ class Connections:
                     self._sleeping, wake = False, 0.0
                 self._sockets.wait(wake)
                 self._sleeping = False
+                self._now = now = monotonic()
                 for received in self._sockets.receive():
                     self._take(received)
-                if self._wake <= monotonic():
+                if self._wake <= now:
                     self._handle(("tick",))
-                if self.slabs.due <= monotonic():
-                    self.slabs.settle(monotonic())
+                if self.slabs.due <= now:
+                    self.slabs.settle(now)
                 wake = min(self._settle(), self._wake, self.slabs.due)
         finally:
             with self._changed:
@@ -363,9 +365,10 @@ class Connections:
                     self._handle(event)
             self._batches.flush()
             packets, self._packets = self._packets, []
-            wake = self.station.work(monotonic(), packets)
+            wake = self.station.work(self._now, packets)
             if not self._inbox:
                 return wake
+            self._now = monotonic()  # other threads may go on adding events
 
     def _send_batch(
         self, sender: Unasked, actions: list[Action], frames: list[SentFrame | WrittenSlab]
@@ -422,7 +425,7 @@ class Connections:
         if event[0] == "connect":
             self._sockets.connect(event[1], self._doors[event[1]])
             self._greeted.add(event[1])
-        for kind, *what in self._machine.handle(event, monotonic()):
+        for kind, *what in self._machine.handle(event, self._now):
             if kind == "send":
                 task, message, frames = what
                 if self._batches.waiting and type(message) is RunStep:

@@ -39,7 +39,7 @@ def test_two_threads_end_what_is_open(connections: Connections) -> None:
 
 @pytest.mark.parametrize("kind", ["done", "failed"])
 def test_an_answer_that_comes_after_the_end(connections: Connections, kind: str) -> None:
-    connections._pending = {}
+    connections._pending, connections._now = {}, 0.0
     connections._machine = SimpleNamespace(handle=lambda event, now: [(kind, 1, None)])  # type: ignore[assignment]  # all that is asked of it
     connections._handle(("tick",))
 
@@ -124,7 +124,7 @@ def test_a_task_that_reads_late_delays_no_other(
         sender.send_ahead("ps:0", bytes(5 * PIECE), looks)
 
     def send_there() -> None:
-        assert sender.send_ahead("ps:1", bytes(3 * PIECE), never)
+        assert sender.send_ahead("ps:1", bytes(2 * PIECE), never)
         sent.set()
 
     sent = Event()
