@@ -12,7 +12,9 @@ each one an update:
 Workers run their steps at once, each in a thread of the client.
 
 Run: ``python -m tests.bench.null_steps``; ``--ps 16 --workers 1 --steps 200 --only sparse``;
-``--transport tcp`` is encrypted, ``--transport "plain tcp"`` is not.
+``--transport tcp`` is encrypted, ``--transport "plain tcp"`` is not. With ``--tensorflow`` those of
+TensorFlow's task servers follow (`tests.bench.tensorflow_steps`), in an environment that has it:
+``tools/venv.sh .venv-bench bench,dev``.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 import eagerflow as ef
+from tests.bench import tensorflow_steps
 from tests.bench.harness import arguments
 
 Step = Callable[[], Any]
@@ -152,6 +155,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--transport", choices=("ipc", "plain tcp", "tcp"), default="ipc")
+    parser.add_argument("--tensorflow", action="store_true", help="TensorFlow's as well")
     options = parser.parse_args()
     ps, steps, size = options.ps, options.steps, _DENSE
     if options.smallest:
@@ -177,6 +181,8 @@ def main() -> None:
                 name = f"sparse, {rows:,} rows a ps"
                 row(name, sparse_steps(ps, workers, rows), steps, _ROWS * _WIDTH * ps, cluster)
     print("", *notes, sep="\n")
+    if options.tensorflow:
+        tensorflow_steps.print_rows(ps, workers, steps, kinds, size)
 
 
 if __name__ == "__main__":
