@@ -67,4 +67,7 @@ def test_ctrl_c_ends_a_step_at_tasks(tmp_path: Path, where: str, to: str) -> Non
         send(program.pid, signal.SIGINT)
         out, errors = program.communicate(timeout=90)
     assert out == "interrupted\nCluster(ps:0, worker:0) [0.0, 0.0, 0.0] [2.0]\n"
-    assert (program.returncode, errors) == (0, "")
+    # Python ends by the signal, without a word, if a KeyboardInterrupt came through the `exec` of a
+    # text, as where a dataclass is made, though it was caught
+    assert program.returncode in (0, -signal.SIGINT)
+    assert errors == ""
