@@ -27,6 +27,7 @@ from eagerflow.errors import (
 from eagerflow.hardware import forget_kernel, on_replaced
 from eagerflow.hardware.device_rules import common_device
 from eagerflow.hardware.device_scopes import all_open, usual_device
+from eagerflow.unknown_names import hint_at
 from eagerflow_kernels import table
 
 if TYPE_CHECKING:
@@ -212,6 +213,8 @@ class Op:
         return None if inspect.Parameter.VAR_POSITIONAL in kinds else len(self.arguments)
 
 
+hint_at(Op, ["impl", "kernel", "register_autograd", "register_fake", "register_kernel",
+             "register_vmap"])  # fmt: skip
 #: the list of functions for bytes, for messages
 OPS_OF_BYTES: Final = (
     "bytes can be made, reshaped, joined, indexed, compared by == and !=, and put into variables"

@@ -23,6 +23,7 @@ from eagerflow.hints.function_names import (
     FUNCTIONS,
     GENERATORS,
     LINALG,
+    OPS,
     RANDOM,
     SETTING_NAMES,
     SETTINGS,
@@ -74,6 +75,7 @@ ATTRIBUTES: Final = {
     "Graph": GRAPHS,
     "LBFGS": LBFGS,
     "Module": MODULES,
+    "Op": OPS,
     "Profile": PROFILES,
     "Queue": QUEUES,
 }

@@ -189,8 +189,12 @@ OWN_OPS: Final = {
     "vjp=(lambda g, out, x: g * 2 * x,))",
     "register_fake": "infer= of define gives the type of the result from those of the operands: "
     "infer=elementwise(INEXACT), or infer=lambda x, *, axis: x.like(shape=...)",
-    "register_vmap": "batch= of define is the batching rule; most ops need none",
+    "register_kernel": "from eagerflow.extending import special, a decorator: "
+    "@special('square', 'cpu', (ef.float32,)) of a function of NumPy arrays and attributes",
+    "register_vmap": "batch= of define is the batching rule, rule(at); most ops need none",
 }
+#: of ops
+OPS: Final = {**OWN_OPS, **dict.fromkeys(("impl", "kernel"), OWN_OPS["register_kernel"])}
 #: of modules within ``torch`` that eagerflow lacks
 FUNCTIONS_OF_MODULES: Final = {
     "Function": "ef.custom_vjp(f) of a plain function f; "

@@ -104,6 +104,7 @@ class Names:
         self._bound: set[str] = set()  # by loops and ``with`` statements
         self._annotated: dict[str, list[ast.expr]] = {}
         self._passed: dict[str, list[ast.expr]] = {}  # to each name that is a parameter
+        self._parameters: set[str] = set()  # without annotations
         self._under_way: set[str] = set()
         #: names of the functions that the source defines
         self.functions: set[str] = set()
@@ -113,6 +114,8 @@ class Names:
         self.packages: set[str] = set()
         for node in ast.walk(tree):
             self._note(node)
+            if isinstance(node, ast.arg) and node.annotation is None:
+                self._parameters.add(node.arg)
             bound = node.target if isinstance(node, ast.For) else None
             bound = node.optional_vars if isinstance(node, ast.withitem) else bound
             self._bound.update(() if bound is None else [ast.unparse(bound)])
@@ -301,7 +304,9 @@ class Names:
             return UNKNOWN
         if assigned and assigned[0] is not UNKNOWN:
             known = {value for value in assigned if value is not UNKNOWN}
-            return UNKNOWN if len(known) > 1 and _is_told_apart(assigned[0]) else assigned[0]
+            if _is_told_apart(assigned[0]):
+                return UNKNOWN if len(known) > 1 else assigned[0]
+            return UNKNOWN if target in self._parameters else assigned[0]  # `done` of a batch
         kinds = [self.value(node) for node in self._annotated.get(target, ())]
         values = [Instance(kind) if inspect.isclass(kind) else UNKNOWN for kind in kinds]
         values += [self.value(node) for node in self._passed.get(target, ())]

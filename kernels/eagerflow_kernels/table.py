@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 Array = Any  # of the namespace that a kernel is called with
 Kernel = Callable[..., Any]  # arrays in and out
@@ -35,6 +35,18 @@ _own: Final[set[tuple[str, str, tuple[str, ...] | None]]] = set()
 _own_portable: Final[set[str]] = set()
 _checks: Final[list[Callable[[str, str, tuple[str, ...] | None], None]]] = []
 _hooks: list[Callable[[str], None]] = []
+
+
+class HasName(Protocol):
+    """A dtype of another package, such as ``ef.float32`` or ``np.dtype("float32")``."""
+
+    @property
+    def name(self) -> str:
+        """The name of the dtype."""
+
+
+def _name_of(dtype: str | HasName) -> str:
+    return dtype if isinstance(dtype, str) else getattr(dtype, "name", repr(dtype))
 
 
 def _is_of_package(module: object) -> bool:
@@ -84,7 +96,7 @@ def portable(
 
 
 def special(
-    name: str, device_kind: str, dtypes: tuple[str, ...] | None = None
+    name: str, device_kind: str, dtypes: tuple[str | HasName, ...] | None = None
 ) -> Callable[[_K], _K]:
     """Register a kernel for one device kind, as a decorator.
 
@@ -94,8 +106,8 @@ def special(
     Args:
         name: the op's name.
         device_kind: such as ``"cpu"`` or ``"gpu"``.
-        dtypes: the dtypes of one call of the kernel: a name for each input, or one name for any
-            number of inputs; None for all dtypes. For several dtypes of one input, register the
+        dtypes: the dtypes of one call of the kernel, or their names: one for each input, or one for
+            any number of inputs; None for all dtypes. For several dtypes of one input, register the
             kernel once for each.
 
     Raises:
@@ -109,16 +121,18 @@ def special(
     ... def thirds_on_cpus(x):
     ...     return x // 3
     """
-    unknown = [one for one in dtypes or () if one not in DTYPE_NAMES]
-    if isinstance(dtypes, str) or unknown:
-        wrong = repr(dtypes) if isinstance(dtypes, str) else ", ".join(map(repr, unknown))
+    single = isinstance(dtypes, str) or hasattr(dtypes, "name")
+    names = None if single or dtypes is None else tuple(map(_name_of, dtypes))
+    unknown = [one for one in names or () if one not in DTYPE_NAMES]
+    if single or unknown:
+        wrong = repr(dtypes) if single else ", ".join(map(repr, unknown))
         raise ValueError(
-            f"special: the dtypes of a kernel of {name!r} are a tuple of names, such as "
-            f"('float32',); got {wrong}"
+            f"special: the dtypes of a kernel of {name!r} are a tuple, such as ('float32',); "
+            f"got {wrong}"
         )
 
     def register(kernel: _K) -> _K:
-        key = name, device_kind, dtypes
+        key = name, device_kind, names
         # users register functions of NumPy as well, so the kernel does not tell who registered it
         own = _is_of_package(sys._getframe(1).f_globals.get("__name__"))
         for check in () if own else _checks:

@@ -220,6 +220,7 @@ def test_definitions_are_checked() -> None:
         ({"saved": ("x",)}, r"saved=\('x',\)"),
         ({"saves": "inputs"}, "no fact 'saves'"),
         ({"reaches": "network"}, "'files'"),
+        ({"batch": lambda args, dims: args}, r"got: <lambda>\(args, dims\)"),
     ],
 )
 def test_facts_are_known_words(facts: Any, message: str) -> None:
@@ -227,6 +228,12 @@ def test_facts_are_known_words(facts: Any, message: str) -> None:
         define("test_facts", infer=lambda x: x, vjp=(lambda g, out, x: g,), **facts)
     with pytest.raises(errors.OpDefinitionError, match="no op named"):
         get_op("test_facts")
+
+
+def test_ops_name_the_counterparts_of_methods_of_other_frameworks() -> None:
+    for name in ("kernel", "register_kernel"):
+        with pytest.raises(errors.UnknownNameError, match="@special"):
+            getattr(get_op("add"), name)
 
 
 def test_a_missing_kernel_is_named() -> None:

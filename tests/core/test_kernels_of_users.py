@@ -322,3 +322,11 @@ def test_errors_of_type_rules_are_the_same_in_each_call(
     parts += ["  type rule: ", "# <- of the rule"] * (error is not told_as)
     for part in parts:
         assert part in told[0]
+
+
+def test_dtypes_of_a_kernel_may_be_dtypes_and_not_one_alone() -> None:
+    with restored_kernels():
+        table.special("sinh", "cpu", (ef.float32,))(lambda x: x + 100)
+        assert ef.sinh(ef.zeros(1)).tolist() == [100.0]
+        with pytest.raises(ValueError, match=r"are a tuple, such as .*; got float32"):
+            table.special("sinh", "cpu", ef.float32)  # type: ignore[arg-type]

@@ -384,6 +384,16 @@ def test_the_mistake_of_the_error_is_not_told_again() -> None:
     assert _rest(make + "for x in [ef.nn.Linear(2, 3)]: f(x)\n") is None
 
 
+def test_a_parameter_is_not_what_another_function_assigns() -> None:
+    rest = _rest(
+        "import eagerflow as ef\n"
+        "def loss(reward, done): return reward.unsqueeze(1) * (1.0 - done.float())\n"
+        "def roll(): done = False\n"
+        "loss(ef.ones(3), ef.ones(3))\n"
+    )
+    assert "line 2: done.float: x.astype(ef.float32)" in str(rest)
+
+
 def test_without_a_source_nothing_is_told() -> None:
     error = _error("import eagerflow as ef\nef.manual_seed(0)\nx.detach()\n", "<gone>")
     del linecache.cache["<gone>"]

@@ -50,6 +50,12 @@ class BatchSite:
         self._bind = bind
         self.functions = functions
 
+    def __repr__(self) -> str:
+        pairs = zip(self.inputs, self.batched, strict=True)
+        inputs = [f"{x.type}{' by row' if rows else ''}" for x, rows in pairs]
+        attrs = [f"{name}={value!r}" for name, value in self.attrs.items()]
+        return f"{type(self).__name__}({', '.join([self.op.name, *inputs, *attrs])})"
+
     def bind(self, *inputs: Tensor, **attrs: Any) -> Any:
         """Apply the op, to other inputs and with other attributes."""
         return self._bind(self.op, *inputs, **attrs)

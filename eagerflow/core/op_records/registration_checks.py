@@ -68,12 +68,21 @@ _WORDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def check_facts(name: str, facts: OpFacts) -> None:
-    """Refuse facts that no op has, and words that state no fact.
+    """Refuse facts that no op has, words that state no fact, and rules that cannot be called.
 
     Raises:
-        OpDefinitionError: names the facts, or the words.
+        OpDefinitionError: names the facts, the words, or the rule.
     """
     known = OpFacts.__required_keys__ | OpFacts.__optional_keys__
+    batch = facts.get("batch")
+    if isinstance(batch, FunctionType) and not _takes(batch, 1):
+        raise OpDefinitionError(
+            f"{name}: the batching rule does not take the value that it is called with",
+            given=f"{batch.__name__}{signature(batch)}",
+            expected="rule(at): at.inputs have the rows of ef.vmap first where at.batched says so",
+            hint="return at.bind(*at.all_whole(), **at.attrs) applies the op to all rows at once, "
+            "if it takes leading axes; each_row of eagerflow.extending takes them one by one",
+        )
     for fact, value in facts.items():
         if fact not in known:
             raise OpDefinitionError(
