@@ -219,6 +219,10 @@ class _Check:
                 transfer_hint("the operand", node.device),
             )
 
+    def fail_at_attributes(self, node: Node, position: int) -> NoReturn:
+        values = ", ".join(f"{k}={v!r}" for k, v in node.attrs.items())
+        self.fail(position, f"&{node.name}: {node.op} cannot have these attributes: {values}")
+
     def types(self, node: Node, position: int) -> None:
         got = [v.spec for v in node.outputs]
         sizes: dict[str, int] | None = None
@@ -234,6 +238,8 @@ class _Check:
             what = "devices" if _agree(got, want, sizes, has_type) else "types"
             shown = ", ".join(map(str, want)) or "no output"
         except EagerflowError as error:
+            if error.__cause__ is not None:  # of Python, raised by the rule
+                self.fail_at_attributes(node, position)
             # names that first occur here are sizes that depend on data, which no rule knows
             if sizes is not None or any(atoms_in(kind.shape) - self.sizes for kind in got):
                 return
@@ -242,8 +248,7 @@ class _Check:
             raise
         except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError,
                 TypeError, ValueError):  # fmt: skip
-            values = ", ".join(f"{k}={v!r}" for k, v in node.attrs.items())
-            self.fail(position, f"&{node.name}: {node.op} cannot have these attributes: {values}")
+            self.fail_at_attributes(node, position)
         self.fail(position, f"the {what} of &{node.name} are not those of its rule", shown)
 
 

@@ -188,7 +188,7 @@ OWN_OPS: Final = {
     "define('square', infer=elementwise(INEXACT), saved='inputs', "
     "vjp=(lambda g, out, x: g * 2 * x,))",
     "register_fake": "infer= of define gives the type of the result from those of the operands: "
-    "infer=elementwise(INEXACT), or infer=lambda x, *, axis: x.like(shape=...)",
+    "infer=elementwise(INEXACT), or infer=lambda kind, *, axis: kind.like(shape=...)",
     "register_kernel": "from eagerflow.extending import special, a decorator: "
     "@special('square', 'cpu', (ef.float32,)) of a function of NumPy arrays and attributes",
     "register_vmap": "batch= of define is the batching rule, rule(at); most ops need none",

@@ -111,7 +111,7 @@ def special(
             kernel once for each.
 
     Raises:
-        ValueError: there is no dtype of such a name.
+        ValueError: there is no dtype of such a name, or the kernel takes ``xp``.
 
     >>> from eagerflow_kernels.table import portable, special
     >>> @portable("my_thirds")
@@ -132,16 +132,37 @@ def special(
         )
 
     def register(kernel: _K) -> _K:
-        key = name, device_kind, names
+        key = name, device_kind, _row_of(names)
         # users register functions of NumPy as well, so the kernel does not tell who registered it
         own = _is_of_package(sys._getframe(1).f_globals.get("__name__"))
+        if not own:
+            _refuse_namespace(name, kernel)
         for check in () if own else _checks:
-            check(*key)
+            check(name, device_kind, names)
         (_own.add if own else _own.discard)(key)
         _store(_special, key, kernel, name)
         return kernel
 
     return register
+
+
+def _row_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The dtypes as they are looked up: one name stands for any number of inputs of a dtype."""
+    return names[:1] if names is not None and len(set(names)) == 1 else names
+
+
+def _refuse_namespace(name: str, kernel: Kernel) -> None:
+    """Refuse a special kernel that is written like a portable one.
+
+    Raises:
+        ValueError: its first parameter is ``xp``.
+    """
+    code = getattr(kernel, "__code__", None)
+    if code is not None and code.co_argcount and code.co_varnames[0] == "xp":
+        raise ValueError(
+            f"special: a kernel of {name!r} for one kind of device gets no xp: its arrays come "
+            "first, and those of the CPU are NumPy's; @portable is for kernels that take it"
+        )
 
 
 def _store(rows: dict[Any, Any], key: Any, kernel: Kernel | str, name: str) -> None:
@@ -159,7 +180,7 @@ def remove(
         if device_kind is None:
             _portable.pop(name, None)
         else:
-            _special.pop((name, device_kind, dtypes), None)
+            _special.pop((name, device_kind, _row_of(dtypes)), None)
     for hook in _hooks:
         hook(name)
 

@@ -330,3 +330,14 @@ def test_dtypes_of_a_kernel_may_be_dtypes_and_not_one_alone() -> None:
         assert ef.sinh(ef.zeros(1)).tolist() == [100.0]
         with pytest.raises(ValueError, match=r"are a tuple, such as .*; got float32"):
             table.special("sinh", "cpu", ef.float32)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("_restored")
+def test_a_name_for_each_of_two_inputs_is_used() -> None:
+    table.special("add", "cpu", ("float32", "float32"))(lambda x1, x2: x1 + x2 + 100)
+    assert (ef.ones(1) + ef.ones(1)).tolist() == [102.0]
+
+
+def test_a_special_kernel_that_takes_a_namespace_is_refused() -> None:
+    with pytest.raises(ValueError, match="for one kind of device gets no xp"):
+        table.special("sinh", "cpu")(lambda xp, x: x)

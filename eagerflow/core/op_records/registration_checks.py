@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from functools import wraps
 from inspect import signature
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from eagerflow.core.op_records.op_facts import OpFacts, Precision, Reaches, Saved
-from eagerflow.errors import KernelWarning, OpDefinitionError
+from eagerflow.errors import KernelWarning, OpDefinitionError, VmapError
 from eagerflow.hardware import is_known_kind, known_kinds
 from eagerflow.source import warn
 from eagerflow.unknown_names import nearest
 
 if TYPE_CHECKING:
     from eagerflow.core.op import Op
+    from eagerflow.core.op_records.batch_rules import BatchSite
 
 
 def check_count(op: Op, dtypes: tuple[str, ...]) -> None:
@@ -98,6 +100,32 @@ def check_facts(name: str, facts: OpFacts) -> None:
                 expected=" | ".join(map(repr, words)),
                 hint=(_meant(str(value), words).removeprefix("; ") or _MEANINGS.get(fact)),
             )
+
+
+def checked_rule(name: str, rule: Any) -> Any:
+    """A batching rule of a user's that refuses results without the axis of rows; others as given.
+
+    Args:
+        name: of the op.
+        rule: the fact ``batch``.
+    """
+    if not isinstance(rule, FunctionType) or not _is_users(rule.__globals__):
+        return rule
+
+    @wraps(rule)
+    def checked(at: BatchSite) -> Any:
+        results = rule(at)
+        for result in results if type(results) is tuple else (results,):
+            shape = getattr(result, "shape", None)  # of a `Shared` there is none
+            if shape is not None and shape[:1] != (at.rows,):
+                raise VmapError(
+                    f"{name}: the batching rule gives a result without the rows as first axis",
+                    given=f"{result.type}, of {at!r}",
+                    expected=f"{at.rows} rows",
+                )
+        return results
+
+    return checked
 
 
 def check_rules(op: Op, vjp: Any) -> bool:
