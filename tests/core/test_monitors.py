@@ -82,7 +82,16 @@ def test_the_values_and_the_number_of_bad_ones_are_shown(how) -> None:
         (lambda x: 1.0 / x, "ef.where(y != 0, y, 1.0)", lambda x: 1.0 / ef.where(x != 0, x, 1.0)),
         (lambda x: x / x, "before dividing", lambda x: x / ef.where(x != 0, x, 1.0)),
         (lambda x: ef.sqrt(x - 1), "ef.clip(x, min=0.0)", lambda x: ef.sqrt(ef.clip(x - 1, 0.0))),
-        (lambda x: ef.exp(1e3 * x), "x.max()", lambda x: ef.exp(1e3 * x - (1e3 * x).max())),
+        (
+            lambda x: ef.exp(1e3 * x),
+            "x.max(axis=-1, keepdims=True)",
+            lambda x: ef.exp(1e3 * x - (1e3 * x).max(axis=-1, keepdims=True)),
+        ),
+        (
+            lambda x: (1e5 * x).astype(ef.float16),
+            "float16 ends at 65,504",
+            lambda x: (1e5 * x).astype(ef.bfloat16),
+        ),
         (lambda x: ef.logit(x), "binary_cross_entropy_with_logits", lambda x: x),
         (
             ef.grad(lambda x: ef.sqrt(x).sum()),

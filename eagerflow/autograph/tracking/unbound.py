@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dis
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CodeType, FrameType
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.errors import TraceError
+from eagerflow.ops.state.variables import Variable
 from eagerflow.tracing.tracer import Tracer
 
 #: errors for names that are unbound in a trace, by name
@@ -57,8 +58,18 @@ def early_read(error: NameError) -> TraceError | None:
         given=f"read at {line_text(frame.f_code, line)}\n    and bound at "
         f"{line_text(owner, later[0])}",
         expected="a value on every path: all branches are traced, and loops may have no iteration",
-        hint=f"bind it before: {name} = ...",
+        hint=_advice(name, frame.f_globals),
     )
+
+
+def _advice(name: str, outside: Mapping[str, Any]) -> str:
+    """What to do about a name that is bound too late, given the global names."""
+    if isinstance(outside.get(name), Variable):
+        return (
+            f"an assignment makes {name} a name of the function; the variable outside is changed "
+            f"by {name}.assign_add(...) and {name}.assign(...)"
+        )
+    return f"bind it before: {name} = ..."
 
 
 def _owner(frame: FrameType, name: str) -> CodeType | None:

@@ -22,6 +22,7 @@ from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.hardware.device_scopes import all_open
+from eagerflow.ops.rules.remedies import CAST
 from eagerflow.types import (
     BYTES,
     DTYPES,
@@ -70,6 +71,7 @@ _cast = define(
     fails_on="nothing",
     linear_rows=True,
     inline=_inline,
+    remedy=CAST,
 )
 
 

@@ -4,16 +4,22 @@ from typing import Final
 
 LOG: Final = (
     "keep the operand positive, ef.log(ef.clip(x, min=1e-12)), or choose before: "
-    "ef.log(ef.where(x > 0, x, 1.0)); instead of the log of a softmax or a sigmoid, log_softmax, "
-    "cross_entropy and binary_cross_entropy_with_logits take its operand"
+    "ef.log(ef.where(x > 0, x, 1.0)); in float16 the least is 1e-4; instead of the log of a "
+    "softmax or a sigmoid, log_softmax, cross_entropy and binary_cross_entropy_with_logits take "
+    "its operand"
 )
 DIVIDE: Final = "choose the denominator before dividing: x / ef.where(y != 0, y, 1.0)"
 EXP: Final = (
-    "subtract the maximum first, ef.exp(x - x.max()); log of a sum of exponentials is ef.logsumexp"
+    "subtract the maximum of each row first, ef.exp(x - x.max(axis=-1, keepdims=True)); log of "
+    "a sum of exponentials is ef.logsumexp"
 )
 ROOT: Final = (
     "the root of a negative number: ef.sqrt(ef.clip(x, min=0.0)), or ef.sqrt(ef.where(x > 0, x, "
     "1.0))"
+)
+CAST: Final = (
+    "float16 ends at 65,504: scale the values down before, a loss for its gradients as well; "
+    "bfloat16 has the range of float32"
 )
 POWER: Final = "choose the base before: ef.where(x > 0, x, 1.0) ** y"
 SQUARES: Final = (
@@ -24,7 +30,7 @@ SQUARES: Final = (
 
 # where the gradient is not finite
 SLOPE_OF_ROOT: Final = (
-    "at 0 the slope of a root is infinite: ef.sqrt(x + 1e-12), or "
+    "at 0 the slope of a root is infinite: ef.sqrt(x + 1e-12) (in float16 1e-4), or "
     "ef.where(x > 0, ef.sqrt(ef.where(x > 0, x, 1.0)), 0.0)"
 )
 SLOPE_AT_END: Final = (

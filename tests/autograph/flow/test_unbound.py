@@ -1,0 +1,14 @@
+_outside = ef.Variable(0)
+
+
+def test_an_assignment_to_a_variable_outside_names_its_methods() -> None:
+    def count(x):
+        if x > 0:
+            _outside += 1  # noqa: F823 - the mistake
+        else:
+            _outside = 0
+        return x
+
+    with pytest.raises(TraceError) as caught:
+        ef.trace(count)(ef.tensor(1.0))
+    assert "changed by _outside.assign_add(...)" in str(caught.value.hint)
