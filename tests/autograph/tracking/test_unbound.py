@@ -1,8 +1,19 @@
+"""Names that a branch reads before they are bound: what the error advises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import TraceError
+
 _outside = ef.Variable(0)
 
 
 def test_an_assignment_to_a_variable_outside_names_its_methods() -> None:
-    def count(x):
+    def count(x: Any) -> Any:
         if x > 0:
             _outside += 1  # noqa: F823 - the mistake
         else:
