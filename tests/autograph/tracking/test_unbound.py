@@ -15,7 +15,7 @@ _outside = ef.Variable(0)
 def test_an_assignment_to_a_variable_outside_names_its_methods() -> None:
     def count(x: Any) -> Any:
         if x > 0:
-            _outside += 1  # noqa: F823 - the mistake
+            _outside += 1
         else:
             _outside = 0
         return x
