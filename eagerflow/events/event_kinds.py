@@ -195,6 +195,11 @@ class NodeEvent(AbstractEvent):
     detail: str = ""
     waited: float = 0.0
 
+    @property
+    def working(self) -> float:
+        """Its duration without its waits, in seconds."""
+        return max(self.seconds - self.waited, 0.0)
+
 
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -210,6 +215,11 @@ class OpEvent(AbstractEvent):
     nbytes: int = 0
     detail: str = ""
     waited: float = 0.0
+
+    @property
+    def working(self) -> float:
+        """Its duration without its waits, in seconds."""
+        return max(self.seconds - self.waited, 0.0)
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

@@ -50,7 +50,7 @@ def line_statistics(
             key = id(event.source.code), event.source.offset  # a code object's hash reads all of it
             sources.setdefault(key, event.source)
             calls, total = at_source.get(key, (0, 0.0))
-            at_source[key] = calls + 1, total + event.seconds
+            at_source[key] = calls + 1, total + event.working
     texts: dict[tuple[str, int], str] = {}
     at_line: dict[tuple[str, int], tuple[int, float]] = {}
     for key, (count, took) in at_source.items():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import attrgetter
 from typing import Final, TypeAlias, final
 
@@ -63,29 +64,59 @@ class OutsideStatistics(AbstractRow):
         return f"{os.path.basename(cell_name(self.source.file))}:{self.source.line}"
 
 
+def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The times that lie in any of some spans, as spans that do not overlap, in order.
+
+    >>> from eagerflow.profiling.outside_statistics import union
+    >>> union([(3.0, 4.0), (0.0, 2.0), (1.0, 2.5)])
+    [(0.0, 2.5), (3.0, 4.0)]
+    """
+    joined: list[tuple[float, float]] = []
+    for start, stop in sorted(spans):
+        if joined and start < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(stop, joined[-1][1])
+        else:
+            joined.append((start, stop))
+    return joined
+
+
+def _without(
+    spans: Sequence[tuple[float, float]], holes: Sequence[tuple[float, float]]
+) -> Iterator[tuple[float, float]]:
+    """The parts of spans outside of others; both in order, without overlaps."""
+    stops = [stop for _, stop in holes]
+    for start, stop in spans:
+        for hole_start, hole_stop in holes[bisect_right(stops, start) :]:
+            if hole_start >= stop:
+                break
+            if hole_start > start:
+                yield start, hole_start
+            start = hole_stop
+        if start < stop:
+            yield start, stop
+
+
 @final
 class OpTimes:
-    """The times at which one thread ran ops, without overlaps.
+    """The times at which one thread ran ops, without overlaps and without their waits.
 
     Args:
         ops: in any order. An op may lie in another one, or two may run at once.
+        waits: of the thread, in any order.
+
+    Attributes:
+        spans: the times, in order.
     """
 
-    def __init__(self, ops: Iterable[OpEvent | NodeEvent]) -> None:
+    def __init__(
+        self, ops: Iterable[OpEvent | NodeEvent], waits: Iterable[AbstractEvent] = ()
+    ) -> None:
         ops = list(ops)
-        times = sorted([(e.start, e.start + e.seconds) for e in ops])
         self._begins = sorted([e.start for e in ops if isinstance(e, OpEvent)])
-        self._starts: list[float] = []
-        self._stops: list[float] = []
-        self._before = [0.0]  # seconds of the intervals before each, and at last of all
-        for start, stop in times:
-            if not self._stops or start >= self._stops[-1]:
-                self._starts.append(start)
-                self._stops.append(start)
-                self._before.append(self._before[-1])
-            more = max(stop - self._stops[-1], 0.0)
-            self._stops[-1] += more
-            self._before[-1] += more
+        self.spans = [*_without(union(map(_span, ops)), union(map(_span, waits)))]
+        self._starts = [start for start, _ in self.spans]
+        #: seconds of the spans before each, and at last of all
+        self._before = [*accumulate((stop - start for start, stop in self.spans), initial=0.0)]
 
     @property
     def total(self) -> float:
@@ -102,7 +133,11 @@ class OpTimes:
 
     def _until(self, time: float) -> float:
         i = bisect_right(self._starts, time)
-        return self._before[i] - max(self._stops[i - 1] - time, 0.0) if i else 0.0
+        return self._before[i] - max(self.spans[i - 1][1] - time, 0.0) if i else 0.0
+
+
+def _span(event: AbstractEvent) -> tuple[float, float]:
+    return event.start, event.start + event.seconds
 
 
 @final
@@ -159,13 +194,14 @@ def _add_scopes(sums: _Sums, ops: OpTimes, scopes: Sequence[Scope], *, is_own: b
             around.pop()
         stop = min(stop, around[-1][0]) if around else stop
         seconds = stop - start - ops.within(start, stop)
-        if isinstance(event, WaitEvent | FetchEvent) and seconds < _ROUNDED:  # it is of an op
+        if isinstance(event, FetchEvent) and seconds < _ROUNDED:  # it is of an op
             continue
         if around:
             around[-1][1].total -= seconds
         around.append((stop, _sum_of(sums, event, is_own)))
         around[-1][1].total += seconds
-        around[-1][1].ops += ops.count(start, stop)
+        if not isinstance(event, WaitEvent):  # the op that waits has begun before
+            around[-1][1].ops += ops.count(start, stop)
 
 
 #: seconds that are 0 but for rounding
@@ -199,4 +235,5 @@ def by_thread(
         if isinstance(event, SCOPES):
             scopes.setdefault(event.thread, []).append(event)
     idents = dict.fromkeys([*run, *scopes])
-    return {i: (OpTimes(run.get(i, ())), scopes.get(i, [])) for i in idents}
+    waits = {i: [e for e in of if isinstance(e, WaitEvent)] for i, of in scopes.items()}
+    return {i: (OpTimes(run.get(i, ()), waits.get(i, ())), scopes.get(i, [])) for i in idents}

@@ -24,6 +24,7 @@ from eagerflow.profiling.outside_statistics import (
     OutsideStatistics,
     by_thread,
     outside_statistics,
+    union,
 )
 from eagerflow.profiling.process_memory import ProcessMemory, in_words, process_memory
 from eagerflow.profiling.profile_text import to_html, to_text
@@ -46,9 +47,9 @@ class OpStatistics(AbstractRow):
         name: the name of the op.
         device: the device of the calls.
         calls: number of calls.
-        total: seconds of all calls.
-        mean: mean seconds of a call.
-        median: median seconds of a call.
+        total: seconds of all calls, without waits for a queue or the like.
+        mean: mean seconds of a call, likewise.
+        median: median seconds of a call, likewise.
         share: fraction of the time of all ops, from 0 to 1.
         nbytes: bytes of all results.
     """
@@ -164,7 +165,7 @@ class Profile:
         groups: defaultdict[tuple[str, str], list[OpEvent | NodeEvent]] = defaultdict(list)
         for event, _ in self._ops():
             groups[event.name, event.device].append(event)
-        whole = sum(e.seconds for group in groups.values() for e in group)
+        whole = sum(e.working for group in groups.values() for e in group)
         rows = [_statistics(group, whole) for group in groups.values()]
         return RowTable(sorted(rows, key=lambda row: row.total, reverse=True))
 
@@ -229,12 +230,24 @@ class Profile:
     @property
     def seconds_outside(self) -> float:
         """The time that the thread of the block has spent outside of ops."""
-        own = OpTimes([e for e, _ in self._ops() if self._is_own(e)])
-        return self.seconds - own.total
+        ops = [e for e, _ in self._ops() if self._is_own(e)]
+        waits = [e for e in self.events if isinstance(e, WaitEvent) and self._is_own(e)]
+        return self.seconds - OpTimes(ops, waits).total
 
     def seconds_with_ops(self) -> float:
-        """The time in which an op ran in any thread; less than their total if ops overlapped."""
-        return OpTimes([e for e, _ in self._ops()]).total
+        """The time in which an op ran in any thread; less than their total if ops overlapped.
+
+        Waits of ops do not count, here and in the tables.
+        """
+        ops: defaultdict[str, list[OpEvent | NodeEvent]] = defaultdict(list)
+        waits: defaultdict[str, list[WaitEvent]] = defaultdict(list)
+        for event, name in [*self._events]:
+            if isinstance(event, OpEvent | NodeEvent):
+                ops[name].append(event)
+            elif isinstance(event, WaitEvent):
+                waits[name].append(event)
+        spans = [span for name, run in ops.items() for span in OpTimes(run, waits[name]).spans]
+        return sum(stop - start for start, stop in union(spans))
 
     def _is_own(self, event: AbstractEvent) -> bool:
         return not event.runner and (event.caller or event.thread) == self._thread
@@ -283,7 +296,7 @@ class Profile:
 
 
 def _statistics(group: Sequence[OpEvent | NodeEvent], whole: float) -> OpStatistics:
-    times = [e.seconds for e in group]
+    times = [e.working for e in group]
     total = sum(times)
     return OpStatistics(
         name=group[0].name,

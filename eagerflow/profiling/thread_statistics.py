@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from eagerflow.events import AbstractEvent
+from eagerflow.events import AbstractEvent, NodeEvent, OpEvent
 from eagerflow.profiling.rows import AbstractRow, RowTable
 
 
@@ -21,7 +21,7 @@ class ThreadStatistics(AbstractRow):
     Attributes:
         name: of the thread, or ``"runner"`` and the name of the runner.
         calls: number of ops.
-        total: seconds of all these ops.
+        total: seconds of all these ops, without waits.
         share: their fraction of the duration of the profile; as threads run at once, those of
             all may add up to more than 1.
     """
@@ -58,7 +58,7 @@ class ThreadNames:
 
 
 def thread_statistics(
-    events: Iterable[tuple[AbstractEvent, str]], seconds: float
+    events: Iterable[tuple[OpEvent | NodeEvent, str]], seconds: float
 ) -> RowTable[ThreadStatistics]:
     """The rows of the threads, by decreasing total time of their ops.
 
@@ -69,7 +69,7 @@ def thread_statistics(
     sums: dict[str, tuple[int, float]] = {}
     for event, name in events:
         calls, total = sums.get(name, (0, 0.0))
-        sums[name] = calls + 1, total + event.seconds
+        sums[name] = calls + 1, total + event.working
     rows = [
         ThreadStatistics(name, calls, total, total / seconds if seconds > 0 else 0.0)
         for name, (calls, total) in sums.items()

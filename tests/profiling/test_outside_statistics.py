@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -48,10 +49,41 @@ def test_parts_do_not_overlap() -> None:
     (own,) = by_thread(ops, scopes).values()
     rows = outside_statistics(own, [], 20.0)
     assert [(r.kind, r.name, r.calls, r.ops) for r in rows] == [
-        ("call", "map(f)", 2, 2), ("retrace", "g", 1, 0), ("wait", "q", 1, 0), ("other", "", 0, 0),
+        ("call", "map(f)", 2, 2), ("retrace", "g", 1, 0), ("wait", "of an op", 1, 0),
+        ("wait", "q", 1, 0), ("other", "", 0, 0),
     ]  # fmt: skip
-    assert [r.total for r in rows] == pytest.approx([5.0, 1.5, 0.5, 10.0])
-    assert sum(r.total for r in rows) == pytest.approx(20.0 - 3.0)
+    assert [r.total for r in rows] == pytest.approx([5.0, 1.5, 0.5, 0.5, 10.0])
+    assert sum(r.total for r in rows) == pytest.approx(20.0 - 2.5)
+
+
+def test_waits_of_ops_are_no_time_of_ops() -> None:
+    queue = ef.Queue(2, X[0], name="q")
+    dequeue = ef.trace(lambda: queue.dequeue() + 1.0)
+    queue.enqueue(X[0])
+    dequeue()  # traced
+    held = threading.Event()
+
+    def feed() -> None:
+        for _ in range(2):
+            held.wait(0.05)
+            queue.enqueue(X[0])
+
+    thread = threading.Thread(target=feed)
+    with ef.profile() as p:
+        thread.start()
+        dequeue()
+        queue.dequeue()
+        thread.join()
+    waited = sum(row.total for row in p.outside() if row.kind == "wait")
+    assert waited > 0.05
+    (row,) = [row for row in p.table() if row.name == "queue_dequeue"]
+    assert row.calls == 2
+    whole = {e.name: e for e in p.events if isinstance(e, OpEvent)}["queue_dequeue"]
+    assert row.total < 0.05 < sum(e.waited for e in p.events if getattr(e, "waited", 0.0))
+    assert whole.working == pytest.approx(whole.seconds - whole.waited)
+    assert p.seconds_with_ops() < p.seconds - waited
+    own = [row.total for row in p.outside() if row.is_own]
+    assert sum(own) == pytest.approx(p.seconds_outside)
 
 
 def test_functions_of_pipelines_in_the_reading_thread() -> None:
