@@ -9,13 +9,14 @@ from types import MappingProxyType
 from typing import Any, Final, final
 
 from eagerflow.core import interpreter
+from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.interpreter import tracer_among
 from eagerflow.core.monitors import CheckNan, Timing, Verify
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.to_tensor import scalar
-from eagerflow.dims import Size, substitute
+from eagerflow.dims import Dim, Size, number_of, substitute
 from eagerflow.errors import GraphError, VmapError
 from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
@@ -192,6 +193,8 @@ class _Replay:
             if tracer is not None:
                 return tracer.compare(node.op, *inputs)
             return scalar(NUMBER_OPS[node.op].function(*inputs), _lane(node.outputs[0]))
+        if any(issubclass(type(x), AbstractNumber) for x in inputs):  # a size would ask for it
+            inputs = [number_of(x) if type(x) is Dim else x for x in inputs]
         return NUMBER_OPS[node.op].function(*inputs)
 
     # --- calls ---

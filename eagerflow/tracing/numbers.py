@@ -237,7 +237,8 @@ class TracedNumber(AbstractNumber):
 
     def fix(self, what: str) -> Any:
         """As `ask`, before the function runs."""
-        for root in self.roots:
+        # a number that varies is refused before anything that it was computed from is static
+        for root in sorted(self.roots, key=lambda root: type(root) is not ResultRoot):
             root.specialise(what)
         return self.number
 

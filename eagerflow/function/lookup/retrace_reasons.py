@@ -186,7 +186,8 @@ def reason_of(call: Call, cache: Cache) -> Reason:
     """The reason for which a call, not the first, cannot use a trace in the cache."""
     group = cache.group(call)
     if group is not None and group.entries:
-        return _entry_differs(max(group.entries, key=lambda entry: entry.used), call)
+        compared = [_Differences(entry, call) for entry in group.entries]
+        return min(compared, key=lambda one: (one.count, -one.used)).reason
     scope = _other_scope(call, cache)
     if scope is not None:
         now, before = call.scope or "none", scope or "none"
@@ -235,37 +236,57 @@ def _other_scope(call: Call, cache: Cache) -> str | None:
     return None
 
 
-def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
-    """The reason for which a call of the same key cannot use this trace."""
-    if not entry.takes(call):
-        return _sizes_differ(entry, call)
-    if not entry.shares(call):
-        text = "an argument that is also read from outside is not the same as before"
-        return Reason(text, text)
-    texts = entry.guards.explain()
-    text = "; ".join(texts[:_SHOWN]) or "the values that it reads from outside"
-    if len(texts) > _SHOWN:  # as when a model of a hundred layers changes its mode
-        text += f"; and {len(texts) - _SHOWN} more"
-    return Reason(text, text.partition(":")[0].partition("; ")[0])
+@final
+class _Differences:
+    """The differences between a call and a trace of the same key.
+
+    All that is read from outside counts as one: how many guards fail depends on how objects are
+    nested.
+
+    Args:
+        entry: the trace.
+        call: the call, which cannot use it.
+
+    Attributes:
+        count: their number.
+        used: number of the latest use of the trace.
+    """
+
+    def __init__(self, entry: CacheEntry, call: Call) -> None:
+        self._guards = entry.guards
+        self._shares = entry.shares(call)
+        self._arguments = [] if entry.takes(call) else [*_arguments_of(entry, call)]
+        self.count = len(self._arguments) + (not (self._shares and entry.guards.check()))
+        self.used = entry.used
+
+    @property
+    def reason(self) -> Reason:
+        """The reason for which the call cannot use the trace."""
+        if self._arguments:
+            return Reason("; ".join(text for _, text in self._arguments), self._arguments[0][0])
+        if not self._shares:
+            text = "an argument that is also read from outside is not the same as before"
+            return Reason(text, text)
+        texts = self._guards.explain()
+        text = "; ".join(texts[:_SHOWN]) or "the values that it reads from outside"
+        if len(texts) > _SHOWN:  # as when a model of a hundred layers changes its mode
+            text += f"; and {len(texts) - _SHOWN} more"
+        return Reason(text, text.partition(":")[0].partition("; ")[0])
 
 
-def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:
-    parts, culprits = [], []
+def _arguments_of(entry: CacheEntry, call: Call) -> Iterator[tuple[str, str]]:
+    """The numbers, conditions and sizes of the arguments that differ: culprits and texts."""
     for i, value in entry.numbers:
         leaf = call.leaves[i]
         if not same_value(leaf.value, value):
-            parts.append(f"{leaf.name}: now {leaf.value!r}, before {value!r} (static)")
-            culprits.append(leaf.name)
+            yield leaf.name, f"{leaf.name}: now {leaf.value!r}, before {value!r} (static)"
     for one in entry.conditions:
         if not checker([one])([leaf.value for leaf in call.leaves]):
-            parts.append(f"{one.described}: was {one.result}, now {not one.result}")
-            culprits.append(one.described)
+            yield one.described, f"{one.described}: was {one.result}, now {not one.result}"
     patterns = iter(entry.patterns)
     for leaf, before in zip(call.leaves, entry.leaf_records, strict=True):
         if leaf.kind == "tensor" and not fits(leaf.value._data.shape, next(patterns)):
-            parts.append(f"{leaf.name}: now {leaf}, before {before.text}")
-            culprits.append(leaf.name)
-    return Reason("; ".join(parts), culprits[0])
+            yield leaf.name, f"{leaf.name}: now {leaf}, before {before.text}"
 
 
 def _distance(call: Call, before: Sequence[LeafRecord]) -> int:

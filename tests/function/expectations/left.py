@@ -79,7 +79,7 @@ def list_of_records(trace: Trace) -> Steps:
     yield f(x, 7), history
 
 
-@program(traces=6, reports=(AS_PYTHON,))
+@program(traces=6, reports=(AS_PYTHON, "was traced 3 times because of enclosing kept"))
 def object_that_some_steps_keep(trace: Trace) -> Steps:
     kept: list[Any] = []
 

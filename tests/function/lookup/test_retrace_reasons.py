@@ -105,3 +105,32 @@ def test_a_value_read_from_outside_is_named_with_the_line_that_reads_it() -> Non
     (text,) = [str(w.message) for w in caught]
     assert "read at " in text
     assert "len(self.mode)  # the line; its value is part of the graph: keep it, or pass" in text
+
+
+def _weighted(obs: Any, rewards: Any) -> Any:
+    """The first axis of ``rewards`` is static, that of ``obs`` is not."""
+    return obs.sum() * len(range(rewards.shape[0]))
+
+
+def test_a_call_is_compared_with_the_trace_from_which_it_differs_least() -> None:
+    traced = ef.trace(_weighted)
+    sizes = (60, 15, 17, 60, 13)  # the trace for 60 alone fixes `obs`, and was used last before 13
+    calls: list[tuple[Any, ...]] = [(ef.ones((n, 3)), ef.ones(n)) for n in sizes]
+    (text,) = _texts(traced, calls)
+    assert "traced 3 times because of rewards; rewards: now f32[13]" in text
+    assert "static: axis 0 of rewards = 13" in text
+    why = traced.explain().rpartition("why: ")[2].partition("\n")[0]
+    assert why.startswith("rewards: now f32[13]")
+    assert "obs" not in why
+
+
+def test_what_is_read_from_outside_is_blamed_where_it_alone_differs() -> None:
+    class Net:
+        mode = "a"
+
+    traced = ef.trace(lambda x: x * len(Net.mode) * len(range(x.shape[0])), name="f")
+    for n in (3, 4, 3):  # the trace that was used last differs in the size and in the mode
+        traced(ef.ones(n))
+    Net.mode = "b"
+    traced(ef.ones(4))
+    assert "mode: was 'a', now 'b'" in traced.explain().rpartition("why: ")[2]
