@@ -227,9 +227,9 @@ def _queue_rows(rows: Sequence[QueueStatistics]) -> list[tuple[str, ...]]:
 
 def _elements(row: QueueStatistics) -> str:
     """The mean level: ``12.5 of 64``."""
-    if row.depth is None:
+    if row.mean_depth is None:
         return ""
-    return f"{row.depth:.1f} of {row.capacity}" if row.capacity else f"{row.depth:.1f}"
+    return f"{row.mean_depth:.1f}{f' of {row.capacity}' * bool(row.capacity)}"
 
 
 def _cut(rows: Sequence[_T], most: int) -> tuple[Sequence[_T], Sequence[_T]]:

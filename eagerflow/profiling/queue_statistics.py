@@ -21,8 +21,8 @@ class QueueStatistics(AbstractRow):
     Attributes:
         name: of the queue.
         kind: of queue, such as ``"fifo"``; a mutex, an accumulator or a barrier has one, too.
-        depth: the mean number of elements over time, from the first change in the profile on; None
-            if nothing changed.
+        mean_depth: the mean number of elements over time, from the first change in the profile on;
+            None if nothing changed.
         capacity: the maximum number of elements; 0 if unlimited, or not known.
         operation: such as ``"enqueue"``.
         thread: the name of the thread, or ``"runner"`` and the name of the runner.
@@ -34,7 +34,7 @@ class QueueStatistics(AbstractRow):
 
     name: str
     kind: str
-    depth: float | None
+    mean_depth: float | None
     capacity: int
     operation: str
     thread: str
@@ -106,7 +106,7 @@ def _row(
     return QueueStatistics(
         name=name,
         kind=kind,
-        depth=_mean_depth(levels, end),
+        mean_depth=_mean_depth(levels, end),
         capacity=levels[-1].capacity if levels else 0,
         operation=operation,
         thread=thread,

@@ -86,8 +86,10 @@ def _text(name: str, value: object, *, quoted: bool = False) -> str:
     """The text of a field."""
     if isinstance(value, float) and name == "share":
         return f"{value:.1%}"
-    if isinstance(value, float):  # a level is a mean number of elements
-        return f"{value:.3g}" if name == "depth" else seconds_text(value, precise=True)
+    if isinstance(value, float) and name == "mean_depth":  # a number of elements
+        return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+    if isinstance(value, float):
+        return seconds_text(value, precise=True)
     if name == "nbytes" and isinstance(value, int):
         return bytes_text(value)
     if isinstance(value, Source):

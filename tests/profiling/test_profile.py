@@ -301,8 +301,8 @@ def test_queues_have_a_table() -> None:
     assert put.calls >= 4
     assert put.waits >= 1
     assert 0.02 <= put.waited <= p.seconds
-    assert put.depth is not None
-    assert 0.0 < put.depth <= 2.0
+    assert put.mean_depth is not None
+    assert 0.0 < put.mean_depth <= 2.0
     shown = str(p)
     assert re.search(r"\nsamples +\d\.\d of 2 +enqueue +runner reader ", shown)
     assert re.search(r"\n +dequeue_many +\w+ +1 ", shown)
@@ -334,5 +334,5 @@ def test_the_mean_level_is_one_over_time() -> None:
     levels = [(LevelEvent(name="q", depth=d, capacity=4, start=t), "") for d, t in ((1, 0), (3, 3))]
     done = QueueEvent(name="q", resource="fifo", operation="enqueue", stop=1.0), "main"
     (row,) = queue_statistics([*levels, done], [], 4.0, 4.0)
-    assert row.depth == (1 * 3 + 3 * 1) / 4
+    assert row.mean_depth == (1 * 3 + 3 * 1) / 4
     assert (row.capacity, row.waits, row.share) == (4, 0, 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import eagerflow as ef
 from eagerflow.profiling import LineStatistics, OpStatistics, QueueStatistics, RowTable
 
@@ -14,8 +16,21 @@ def test_the_text_of_a_row_has_units() -> None:
         "median=2.36 ms, share=58.2%, nbytes=2.00 kB)"
     )
     queue = QueueStatistics("q", "fifo", 1.3333333, 4, "enqueue", "MainThread", 3, 1, 0.25, 0.5)
-    assert "depth=1.33, capacity=4" in repr(queue)
-    assert "depth=None" in repr(QueueStatistics("q", "", None, 4, "join", "t", 3, 1, 0.25, 0.5))
+    assert ", mean_depth=1.33, capacity=4" in repr(queue)
+    assert "mean_depth=None" in repr(
+        QueueStatistics("q", "", None, 4, "join", "t", 3, 1, 0.25, 0.5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("depth", "text"),
+    [(0.0, "0"), (0.955, "0.955"), (17.24, "17.2"), (695.4, "695"), (1883.2, "1883")],
+)
+def test_a_mean_depth_is_written_without_powers_of_ten(depth: float, text: str) -> None:
+    row = QueueStatistics("q", "fifo", depth, 4000, "enqueue", "MainThread", 3, 1, 0.25, 0.5)
+    assert f", mean_depth={text}, " in repr(row)
+    headings, cells = str(RowTable([row])).splitlines()
+    assert cells.split()[headings.split().index("mean_depth")] == text
 
 
 def test_a_list_of_rows_is_a_table() -> None:
