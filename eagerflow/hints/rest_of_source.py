@@ -17,7 +17,7 @@ from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.extending import hint_about
-from eagerflow.hints import ATTRIBUTES, MODULE_NAMES, iterated_dicts
+from eagerflow.hints import ATTRIBUTES, MODULE_NAMES, iterated_dicts, uncalled_methods
 from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS
 from eagerflow.hints.data import DATASETS
 from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES, OWN_OPS
@@ -181,8 +181,10 @@ def _places(rows: dict[str, list[tuple[int, str]]]) -> list[tuple[str, str]]:
 def _short(node: ast.AST) -> str:
     """The code of a node, or its main part; of a long expression only its last name."""
     match node:
+        case ast.Call(func=ast.Name("len")):  # which of several objects has no length
+            shown: ast.AST = node
         case ast.For(iter=part) | ast.Call(func=part) | ast.FormattedValue(value=part):
-            shown: ast.AST = part
+            shown = part
         case ast.ListComp(generators=[first, *_]) | ast.GeneratorExp(generators=[first, *_]):
             shown = first.iter
         case _:
@@ -221,7 +223,7 @@ class _Reader:
             case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=0 | 1)):
                 return self._of_pair(call) if _axis(call) else None  # of axis 0 it may be meant
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
-                return self._of_test(test)
+                return uncalled_methods.of_test(test, self._names)
         return iterated_dicts.of_names(node, self._names) if self._anywhere else None
 
     def _of_import(self, node: ast.ImportFrom) -> str | None:
@@ -315,9 +317,9 @@ class _Reader:
         called = self._names.callee(call)
         if call in self._told:
             return None
-        swap = self._of_swap(call)
-        if swap is not None:
-            return swap
+        known = uncalled_methods.of_length(call, self._names) or self._of_swap(call)
+        if known is not None:
+            return known
         if isinstance(called, Instance) and issubclass(called.kind, ef.nn.Module):
             return _refusal(called.kind.forward, call, called.kind.__name__)
         if not inspect.isfunction(called) and not inspect.isclass(called):
@@ -402,19 +404,6 @@ class _Reader:
         if owner is not ef and not (self._anywhere and _may_be_ours(owner)):
             return None
         return PAIRS[name]
-
-    def _of_test(self, test: ast.expr) -> str | None:
-        """The hint for a method in the place of its result, which is always true."""
-        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            test = test.operand
-        if not isinstance(test, ast.Attribute):
-            return None
-        owner, method = self._names.value(test.value), self._names.value(test)
-        if not isinstance(owner, Instance) or not inspect.isfunction(method) or not is_ours(method):
-            return None
-        written = f"{ast.unparse(test)}()"
-        optional = str(method.__annotations__.get("return")).endswith("| None")
-        return f"it is a method: {written}{' is not None' * optional}"
 
 
 def _is_optimiser(kind: object) -> bool:

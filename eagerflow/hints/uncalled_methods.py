@@ -6,6 +6,7 @@ was appended, perhaps many lines before.
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 import re
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.hints import find
+from eagerflow.hints.names_of_source import Instance, Names, is_ours
 from eagerflow.hints.refused_calls import form_of, value_of
 
 #: Python's texts name the type of a bound method
@@ -61,6 +63,41 @@ def remedy(error: TypeError) -> str | None:
     return _of_method(trace) if _METHOD.search(text) else None
 
 
+def of_length(call: ast.Call, names: Names) -> str | None:
+    """The remedy for ``len(queue)`` in a source.
+
+    Args:
+        call: any call.
+        names: of the source.
+    """
+    match call:
+        case ast.Call(func=ast.Name("len"), args=[of], keywords=[]) if "len" not in names.defined:
+            value = names.value(of)
+            if isinstance(value, Instance) and is_ours(value.kind):
+                text = _LENGTHS.get(value.kind.__name__)
+                return None if text is None else text.format(ast.unparse(of))
+    return None
+
+
+def of_test(test: ast.expr, names: Names) -> str | None:
+    """The remedy for a method in the place of its result, which is always true.
+
+    Args:
+        test: the condition of an ``if`` or the like.
+        names: of the source.
+    """
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    if not isinstance(test, ast.Attribute):
+        return None
+    owner, method = names.value(test.value), names.value(test)
+    if not isinstance(owner, Instance) or not inspect.isfunction(method) or not is_ours(method):
+        return None
+    written = f"{ast.unparse(test)}()"
+    optional = str(method.__annotations__.get("return")).endswith("| None")
+    return f"it is a method: {written}{' is not None' * optional}"
+
+
 def _of_rate(trace: TracebackType) -> str | None:
     """The remedy for ``optimiser.lr`` in the place of a number, where the rate is a function."""
     for path in _paths(trace):
@@ -73,7 +110,7 @@ def _of_rate(trace: TracebackType) -> str | None:
 def _of_length(kind: str, trace: TracebackType) -> str | None:
     for path in _paths(trace):
         value = value_of(path, trace.tb_frame)
-        if type(value).__name__ == kind and _is_ours(type(value)):
+        if type(value).__name__ == kind and is_ours(type(value)):
             return _LENGTHS[kind].format(".".join(path))
     return None
 
@@ -84,7 +121,7 @@ def _of_method(trace: TracebackType) -> str | None:
         value, name = value_of(path, frame), ".".join(path)
         if len(path) > 1 and inspect.isfunction(value):
             owner = value_of(path[:-1], frame)
-            if _is_ours(value) and not isinstance(owner, (type, ModuleType)):
+            if is_ours(value) and not isinstance(owner, (type, ModuleType)):
                 return f"{name} is a method: {form_of(value, name)}"
         elif _is_own_method(value):
             return f"{name} is a method that was not called: {_call(value, frame)}"
@@ -127,7 +164,7 @@ def _is_of_call(step: dis.Instruction) -> bool:
 
 
 def _is_own_method(value: Any) -> bool:
-    return isinstance(value, MethodType) and _is_ours(value.__func__)
+    return isinstance(value, MethodType) and is_ours(value.__func__)
 
 
 def _call(method: MethodType, frame: FrameType) -> str:
@@ -136,7 +173,3 @@ def _call(method: MethodType, frame: FrameType) -> str:
     owner = type(method.__self__).__name__.lower()
     owner = next((name for name, value in names if value is method.__self__), owner)
     return form_of(method.__func__, f"{owner}.{method.__name__}")
-
-
-def _is_ours(of: Any) -> bool:
-    return str(getattr(of, "__module__", "")).partition(".")[0] == "eagerflow"

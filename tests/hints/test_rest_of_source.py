@@ -379,6 +379,32 @@ def test_the_same_mistake_in_another_line_is_told() -> None:
     assert "line 2" not in rest
 
 
+_LENGTHS = """
+import eagerflow as ef
+def run():
+    samples, batches = ef.Queue(4, "i64[]"), ef.Queue(4, "i64[]")
+    barrier = ef.Barrier(("f32[]",), name="b")
+    print(len(samples), len(batches), len([]))
+    for i in range(len(samples)):
+        print(len(barrier), len("text"), len(unknown))
+run()
+"""
+
+
+def test_other_lengths_of_queues_are_told() -> None:
+    assert _rest(_LENGTHS) == (
+        "  in the same source:\n"
+        "    line 6: len(batches): batches.size() is the number of elements\n"
+        "    line 7: len(samples): samples.size() is the number of elements\n"
+        "    line 8: len(barrier): barrier.ready_size() and barrier.incomplete_size() are the "
+        "numbers of elements"
+    )
+
+
+def test_a_function_of_the_source_may_be_called_len() -> None:
+    assert _rest(f"def len(x): return 1\n{_LENGTHS}ef.absent") is None
+
+
 def test_the_mistake_of_the_error_is_not_told_again() -> None:
     make = "import eagerflow as ef\ndef f(x): return x.state_dict()\n"
     assert _rest(make + "for x in [ef.nn.Linear(2, 3)]: f(x)\n") is None
