@@ -7,10 +7,11 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
 from types import TracebackType
 from typing import Any, Final, final
+from weakref import WeakSet
 
 from eagerflow import events
 from eagerflow.errors import (
@@ -70,13 +71,29 @@ class _Join(AbstractAttempt):
 
 
 @final
+class _Blocks(threading.local):
+    """The ``with`` blocks of runners that this thread is in.
+
+    Attributes:
+        runners: the runners of the blocks. Of a block left in another thread nothing stays.
+    """
+
+    def __init__(self) -> None:
+        self.runners: WeakSet[Runner] = WeakSet()
+
+
+_blocks: Final = _Blocks()
+
+
+@final
 class Runner:
     """A function that runs again and again in the background. `spawn` makes and starts a runner.
 
     It ends when a queue that it needs is closed (a `QueueClosedError` is no error of a runner, but
     the end of its work, unless another runner has failed and closed the queue), when it is stopped,
     or with an error, which `join` and `stop` raise; a runner spawned under an `eagerflow.deadline`
-    ends at the deadline at the latest.
+    ends at the deadline at the latest. A ``with`` block of runners without an error of its own ends
+    with that of the runner that failed first, not of those that its failure has ended.
 
     Args:
         fn: the function.
@@ -188,6 +205,7 @@ class Runner:
         return f"{self.steps} run{'s' * (self.steps != 1)}"
 
     def __enter__(self) -> Runner:
+        _blocks.runners.add(self)
         return self
 
     @hides_frames
@@ -195,15 +213,34 @@ class Runner:
         self, kind: type[BaseException] | None, value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
+        _blocks.runners.discard(self)
         self.cancel()
         self._await_end()
+        root = self._first_to_fail(list(_blocks.runners))
         if kind is None:
-            self._raise()
+            self._is_unseen()
+            root._raise()
+        elif value is not None and value is root.error:
+            self._is_unseen()
         elif value is not None and self._is_behind(value):
             if self._is_unseen() and value is not self.error:
                 value.__cause__ = self._traced()
         else:  # the error of the block counts for more
             self.tell()
+
+    def _first_to_fail(self, others: Iterable[Runner]) -> Runner:
+        """The one of some other runners whose failure has ended this one; itself if none's has."""
+        if self._failure is None or not self._is_ended_by_another():
+            return self
+        for other in others:
+            if other._failure is not None and other._failure.text == self._failure.text:
+                other._await_end()  # it has its failure before its error
+                if not other._is_ended_by_another():
+                    return other
+        return self
+
+    def _is_ended_by_another(self) -> bool:
+        return failure_behind(self.error) is not None
 
     def _is_behind(self, error: BaseException) -> bool:
         """Whether an error tells of the failure that has ended this runner."""

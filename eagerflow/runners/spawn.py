@@ -166,7 +166,8 @@ def spawn(
     The runner ends when a queue that it needs is closed, when a function that is not traced raises
     ``StopIteration`` (as ``next`` does), after ``runs`` runs, when it is stopped (which cancels its
     waits), or with an error, which `Runner.join` and `Runner.stop` raise; if neither does at once,
-    the error is printed. As a context manager the runner is stopped at the end of the block.
+    the error is printed. As a context manager the runner is stopped at the end of the block; of
+    nested blocks, in any order, the error of the runner that failed first is raised.
 
     Args:
         fn: the function.
