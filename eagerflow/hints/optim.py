@@ -8,21 +8,25 @@ _SCHEDULE: Final = (
     "a schedule is the learning rate of the optimiser and counts updates by itself: lr=ef.optim.{}"
 )
 
-#: names of schedules in optax and Keras, by our class with its arguments
+#: names of schedules elsewhere, by our class with its arguments
 _FUNCTIONS: Final = {
     "ChainedSchedule(schedules, milestones)": ("join_schedules",),
-    "CosineSchedule(0.1, steps=100)": (
-        "CosineDecay", "CosineDecayRestarts", "cosine_decay", "cosine_decay_schedule",
+    "ChainedSchedule([0.01, 0.1], milestones=(10,))": ("ConstantLR",),
+    "ChainedSchedule([ef.optim.CosineSchedule(0.1, steps=10)] * 3, milestones=(10, 20))": (
+        "CosineAnnealingWarmRestarts", "CosineDecayRestarts", "sgdr_schedule",
     ),
+    "CosineSchedule(0.1, steps=100)": ("CosineDecay", "cosine_decay", "cosine_decay_schedule"),
     "ExponentialSchedule(0.1, gamma=0.99)": (
         "ExponentialDecay", "exponential_decay", "exponential_decay_schedule",
     ),
     "MultiStepSchedule(0.1, milestones=(30, 80))": (
         "PiecewiseConstantDecay", "piecewise_constant", "piecewise_constant_schedule",
     ),
+    "PolynomialSchedule(0.01, steps=100, final=0.1), from the first rate to the final one": (
+        "LinearLR", "linear_schedule",
+    ),
     "PolynomialSchedule(0.1, steps=100)": (
-        "LinearLR", "PolynomialDecay", "PolynomialLR", "linear_schedule", "polynomial_decay",
-        "polynomial_schedule",
+        "PolynomialDecay", "PolynomialLR", "polynomial_decay", "polynomial_schedule",
     ),
     "WarmUp(ef.optim.CosineSchedule(0.1, steps=100), steps=10)": (
         "LinearWarmup", "linear_warmup", "warmup", "warmup_constant_schedule",
@@ -38,7 +42,10 @@ OPTIM: Final = {
     "ChainedScheduler": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
     "CosineAnnealingLR": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
     "ExponentialLR": _SCHEDULE.format("ExponentialSchedule(0.1, gamma=0.99)"),
-    "LambdaLR": "the learning rate may be a function of the number of updates: lr=lambda n: ...",
+    **dict.fromkeys(
+        ("CyclicLR", "LambdaLR", "MultiplicativeLR"),
+        "the learning rate may be a function of the number of updates: lr=lambda n: ...",
+    ),
     "MultiStepLR": _SCHEDULE.format("MultiStepSchedule(0.1, milestones=(30, 80))"),
     "OneCycleLR": _SCHEDULE.format("OneCycleSchedule(0.1, total_steps=100)"),
     "ReduceLROnPlateau": "optimiser.lr may be set at any time: optimiser.lr = 0.5 * optimiser.lr",

@@ -38,6 +38,11 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
         lambda n: 0.5 * (1 - min(n, 23) / 23) ** 1.7,
         lambda s, opt: s.PolynomialLR(opt, 23, 1.7),
     ),
+    "linear, to another rate": (
+        o.PolynomialSchedule(0.05, steps=23, final=0.5),
+        lambda n: 0.05 + 0.45 * min(n, 23) / 23,
+        lambda s, opt: s.LinearLR(opt, 0.1, 1.0, 23),
+    ),
     "cosine": (
         o.CosineSchedule(0.5, steps=23, final=0.1),
         lambda n: 0.1 + 0.4 * math.cos(math.pi * min(n, 23) / 46) ** 2,
@@ -67,6 +72,16 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
         None,
     ),
     "warm-up of a number": (o.WarmUp(0.5, 4), lambda n: 0.5 * min(n + 1, 5) / 5, None),
+    "two rates": (
+        o.ChainedSchedule([0.05, 0.5], milestones=(10,)),
+        lambda n: 0.05 if n < 10 else 0.5,
+        lambda s, opt: s.ConstantLR(opt, 0.1, 10),
+    ),
+    "cosine with restarts": (
+        o.ChainedSchedule([o.CosineSchedule(0.5, steps=10)] * 3, milestones=(10, 20)),
+        lambda n: 0.5 * math.cos(math.pi * (n % 10) / 20) ** 2,
+        lambda s, opt: s.CosineAnnealingWarmRestarts(opt, 10),
+    ),
     "chain": (
         o.ChainedSchedule([0.25, o.ExponentialSchedule(0.5, 0.9), o.StepSchedule(1.0, 2)], [5, 9]),
         lambda n: (

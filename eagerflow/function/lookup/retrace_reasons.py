@@ -104,6 +104,9 @@ def _remedy(name: str, static: str) -> str:
     if code.startswith(_SIZE):
         loop = f"; to keep {name} symbolic, pass ef.tensor({name}), for a loop of the graph"
         return loop if _LOOP.search(code) else ""
+    if _OVER_ARANGE.search(code):
+        tensor = f"pass ef.tensor({name}), and write range in place of ef.arange"
+        return f"; to keep {name} symbolic, {tensor}; an int {name} is part of the graph: keep it"
     swaps = _swaps(name, code)
     if swaps:
         return f"; to keep {name} symbolic, write {' and '.join(swaps)}"
@@ -118,8 +121,9 @@ _OF_THE_GRAPH: Final = (
     "its value is part of the graph: keep it, or pass the number or tensor that it leads to as an "
     "argument"
 )
-#: a loop over a range, calls that ask for numbers, and the reason of sizes and indices
+#: loops over a range and over `arange`, calls that ask for numbers, reason of sizes and indices
 _LOOP: Final = re.compile(r"\bin range\(")
+_OVER_ARANGE: Final = re.compile(r"^int\(\) in arange at .*\bfor .* in (\w+\.)?arange\(.*\):")
 _CALL: Final = re.compile(r"(?<![\w.])(?:(math|np|numpy)\.)?(\w+)\(")
 _SIZE: Final = "its use as an index"
 _CUT: Final = "…"  # a part of a line follows

@@ -134,3 +134,25 @@ def test_what_is_read_from_outside_is_blamed_where_it_alone_differs() -> None:
     Net.mode = "b"
     traced(ef.ones(4))
     assert "mode: was 'a', now 'b'" in traced.explain().rpartition("why: ")[2]
+
+
+def over_arange(x: Any, steps: Any) -> Any:
+    for i in ef.arange(steps + 1):
+        x = x * 0.5 + i
+    return x
+
+
+def over_range(x: Any, steps: Any) -> Any:
+    for i in range(steps + 1):
+        x = x * 0.5 + i
+    return x
+
+
+def test_the_remedy_for_a_loop_over_arange_is_one_over_range() -> None:
+    (text,) = _texts(ef.trace(over_arange), [(ef.ones(2), n) for n in (2, 3, 4)])
+    assert "static: steps=4, because of int() in arange at " in text
+    assert "to keep steps symbolic, pass ef.tensor(steps), and write range in place of ef.a" in text
+    remedied = ef.trace(over_range)
+    for n in (2, 3, 4, 50):
+        assert remedied(ef.ones(2), ef.tensor(n)).tolist() == over_arange(ef.ones(2), n).tolist()
+    assert len(remedied.traces) == 1
