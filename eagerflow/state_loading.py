@@ -63,7 +63,7 @@ def put_state(
             f"load_state: the state does not fit {owner}",
             given="; ".join(wrong),
             expected=_listed("values for", list(variables)) or "nothing: it has no variables",
-            hint=_hint(missing, unexpected) if strict else None,
+            hint=_hint(missing, unexpected) if strict and (missing or unexpected) else None,
         )
     for path, value in values.items():
         variables[path].assign(value)

@@ -340,9 +340,10 @@ _HINTED: Final = """
     is_contiguous is_cuda is_floating_point isfinite isinf isnan le log log10 log1p log2 log_softmax
     logsumexp long lt masked_fill matmul maximum median minimum mm movedim mul mul_ narrow ne neg
     nelement new_full new_ones new_tensor new_zeros norm numel outer permute pow register_hook relu
-    repeat_interleave requires_grad requires_grad_ resize retain_grad roll rsqrt sigmoid sign sin
-    sinh softmax split sqrt square strides sub sub_ t tan tanh tile tobytes topk trace tril triu
-    trunc type_as unbind unique unsqueeze view view_as where zero_
+    repeat_interleave requires_grad requires_grad_ resize retain_grad roll rsqrt scatter scatter_
+    scatter_add_ sigmoid sign sin sinh softmax split sqrt square strides sub sub_ t tan
+    tanh tile tobytes topk trace tril triu trunc type_as unbind unique unsqueeze view view_as where
+    zero_
 """
 hint_at(AbstractArray, _HINTED.split())
 

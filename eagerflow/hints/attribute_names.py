@@ -57,6 +57,10 @@ ARRAYS: Final = {
     "fill_": "x[...] = value; of a variable, x.assign(ef.full(x.shape, value))",
     "flat": "x.ravel()",
     "gather": "ef.take_along_axis(x, indices, axis)",
+    **dict.fromkeys(
+        ("scatter", "scatter_"), "x = ef.update_along_axis(x, indices, values, axis), a new value"
+    ),
+    "scatter_add_": "x = ef.scatter_add(x, indices, values), which adds to rows",
     "grad": TRAINING,
     "index_select": "ef.take(x, indices, axis)",
     "is_contiguous": "leave it out: how elements lie in memory does not matter",

@@ -80,8 +80,8 @@ DRAWS: Final = by_name(
 MODULES: Final = by_name(
     {
         f"{_SET} = module": "add_module",
-        "for path, module in net.modules(): ...": "apply",
-        "net.modules() gives the path and the module of all below": "children named_children",
+        "for module in net.modules(): ...": "apply",
+        "net.named_modules() gives the path and the module of all below": "children named_children",
         "a new one: ef.nn.Sequential(*layers, layer)": "append extend",
         "layers take a dtype: ef.nn.Linear(3, 2, dtype=ef.float64)": "bfloat16 double float half",
         "the loop is written out; " + TRAINING: "compile fit",
@@ -91,7 +91,6 @@ MODULES: Final = by_name(
         "net.load_state(state)": "load_state_dict set_weights",
         _SAVE: "load_weights save save_weights",
         "net.buffers is a dict: net.buffers.items()": "named_buffers",
-        "net.modules()": "named_modules",
         "net.parameters is a dict: net.parameters.items()": "named_parameters",
         f"{_SET} = ef.Variable(value, trainable=False)": "register_buffer",
         f"{_SET} = ef.Variable(value)": "register_parameter",

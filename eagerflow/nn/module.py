@@ -89,11 +89,20 @@ class Module:
 
     # --- contents ---
 
-    def modules(self) -> Iterator[tuple[str, Module]]:
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once.
+
+        >>> model = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 1))
+        >>> [module for module in model.modules() if isinstance(module, ef.nn.Linear)]
+        [Linear(2, 3), Linear(3, 1)]
+        """
+        return (module for _, module in self.named_modules())
+
+    def named_modules(self) -> Iterator[tuple[str, Module]]:
         """Pairs of path and module: this module (path ``""``) and all below it, each once.
 
         >>> model = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 1))
-        >>> [path for path, _ in model.modules()]
+        >>> [path for path, _ in model.named_modules()]
         ['', 'layers.0', 'layers.1']
         """
         note_modules(self, Module)
@@ -246,7 +255,7 @@ class Module:
 _HINTED: Final = """
     add_module append apply bfloat16 children compile cpu cuda double evaluate extend fit float
     get_weights half load_state_dict
-    load_weights named_buffers named_children named_modules named_parameters predict
+    load_weights named_buffers named_children named_parameters predict
     register_buffer register_parameter requires_grad_ save save_weights set_weights state_dict
     to trainable_variables trainable_weights variables weights zero_grad
 """

@@ -50,7 +50,7 @@ PATHS = ["blocks.0", "blocks.1.a", "blocks.1.3.0", "config.norm"]
 
 
 def test_paths_of_modules_in_containers() -> None:
-    assert [path for path, _ in Net().modules()] == ["", *PATHS]
+    assert [path for path, _ in Net().named_modules()] == ["", *PATHS]
 
 
 def test_paths_of_variables_in_order_of_definition() -> None:
@@ -69,6 +69,13 @@ def test_shared_ones_appear_once_under_their_first_path() -> None:
     assert sum(1 for _ in net.modules()) == 1 + len(PATHS)
 
 
+def test_modules_are_given_as_such_and_with_their_paths() -> None:
+    net = Net()
+    assert [module for _, module in net.named_modules()] == [*net.modules()]
+    assert next(iter(net.modules())) is net
+    assert all(isinstance(module, ef.nn.Module) for module in net.modules())
+
+
 def test_paths_that_would_be_one_are_told_apart() -> None:
     net = Scale()
     vars(net)["a.b"] = Scale()
@@ -77,7 +84,7 @@ def test_paths_that_would_be_one_are_told_apart() -> None:
     paths = [path for path in net.parameters if path != "weight"]
     assert paths == ["a.b.weight", "a.b~2.weight", "keys.1", "keys.1~2"]
     assert len({id(v) for v in net.state.values()}) == len(net.state) == 8
-    assert [path for path, _ in net.modules()] == ["", "a.b", "a.b~2"]
+    assert [path for path, _ in net.named_modules()] == ["", "a.b", "a.b~2"]
     assert "8 parameters" in str(net.summary())
     net.load_state({**net.state, "keys.1": 3.0, "keys.1~2": 4.0})
     assert [float(net.state[path]) for path in paths[2:]] == [3.0, 4.0]
@@ -192,9 +199,9 @@ def test_other_base_classes_set_attributes_in_their_way() -> None:
 def test_train_and_eval_reach_all_modules() -> None:
     net = Net()
     assert net.eval() is net
-    assert not any(m.training for _, m in net.modules())
+    assert not any(m.training for m in net.modules())
     assert net.train() is net
-    assert all(m.training for _, m in net.modules())
+    assert all(m.training for m in net.modules())
 
 
 def test_freezing_and_back() -> None:

@@ -63,7 +63,7 @@ def names(net: Any, what: str) -> Any:
         "buffers": lambda: ",".join(net.buffers),
         "trainable": lambda: ",".join(net.trainable),
         "modules": lambda: ",".join(
-            f"{path}:{module.training}:{module.frozen}" for path, module in net.modules()
+            f"{path}:{module.training}:{module.frozen}" for path, module in net.named_modules()
         ),
     }[what]
 
@@ -354,7 +354,7 @@ def test_changes_one_after_the_other(changes: list[tuple[Callable[[Any], None], 
 
     def all_of_it(x: Any) -> Any:
         held = {path: id(value) for path, value in net.state.items()}
-        flags = [(path, m.frozen, m.training) for path, m in net.modules()]
+        flags = [(path, m.frozen, m.training) for path, m in net.named_modules()]
         return x, str((held, list(net.trainable), flags))
 
     traced = ef.trace(all_of_it)
@@ -381,7 +381,7 @@ def test_plain_attributes_of_modules_that_are_given_out() -> None:
 
     @ef.trace
     def f(x: Any) -> Any:
-        for _, module in net.modules():
+        for module in net.modules():
             if isinstance(module, Factor):
                 x = x + module.factor
         return x

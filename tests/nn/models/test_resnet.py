@@ -122,7 +122,7 @@ def test_running_statistics_are_those_of_the_batches() -> None:
     assert float(abs(norm.running_mean).max()) > 0
     assert set(run.kept["model"].buffers) == {
         f"{path}.{name}"
-        for path, layer in run.kept["model"].modules()
+        for path, layer in run.kept["model"].named_modules()
         if isinstance(layer, nn.BatchNorm)
         for name in ("running_mean", "running_var", "num_batches_tracked")
     }
