@@ -22,7 +22,7 @@ def remedy(error: ImportError) -> str | None:
     ...     from eagerflow.optim.lr_scheduler import StepLR
     ... except ImportError as error:
     ...     print(ef.hints.missing_imports.remedy(error).partition(":")[0])
-    a schedule is the learning rate of the optimiser and counts updates by itself
+    a schedule is the learning rate of the optimiser and counts updates (not epochs) by itself
     """
     no_name = _NO_NAME.match(str(error))
     module, name = no_name.group("module", "name") if no_name else _missing(error.name or "")

@@ -116,7 +116,8 @@ def initial_hint(name: str) -> str | None:
     plain = SPELLINGS.get(name, name.removesuffix("_"))
     if not name.endswith("_") or plain not in vars(ef.nn.init):
         return None
-    return f"it gives a value: v.assign(ef.nn.init.{plain}(v.shape))"
+    scale = ", scale=0.02" if plain == "normal" else ""
+    return f"it gives a value: v.assign(ef.nn.init.{plain}(v.shape{scale}))"
 
 
 def function_hint(name: str) -> str | None:

@@ -5,7 +5,8 @@ from typing import Final
 from eagerflow.hints.function_names import TRAINING
 
 _SCHEDULE: Final = (
-    "a schedule is the learning rate of the optimiser and counts updates by itself: lr=ef.optim.{}"
+    "a schedule is the learning rate of the optimiser and counts updates (not epochs) by itself: "
+    "lr=ef.optim.{}"
 )
 
 #: names of schedules elsewhere, by our class with its arguments
@@ -78,7 +79,7 @@ OPTIMISERS: Final = {
     "load_state_dict": "optimiser.load_state(state)",
     "minimize": TRAINING,
     "param_groups": f"optimiser.lr is the number or the schedule, and may be set; {_RATE}; "
-    "lr_scale= and weight_decay= may be functions of a variable's path",
+    "lr_scale= and weight_decay= may be functions of a variable's path and the variable",
     "state_dict": "optimiser.state is a dict of its variables",
     "step": TRAINING + "; optimiser.count is the number of updates",
     "variables": "optimiser.state",
