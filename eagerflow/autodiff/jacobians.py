@@ -33,6 +33,9 @@ def jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Calla
     ``f`` runs once. Derivatives are computed by rows in reverse mode, or by columns if the
     arguments have fewer elements than the result.
 
+    Outside of a trace, the rows are computed op by op, also if ``f`` is a traced function;
+    ``ef.trace(ef.jacobian(f))`` is one graph, many times as fast where ``f`` has a loop.
+
     Args:
         f: a function of trees of tensors that returns a tree of real tensors.
         argnums: the positional argument to differentiate by; a tuple yields a tuple.
@@ -58,6 +61,9 @@ def jacrev(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callabl
 
     For many arguments and few results.
 
+    Outside of a trace, the rows are computed op by op, also if ``f`` is a traced function;
+    ``ef.trace(ef.jacrev(f))`` is one graph, many times as fast where ``f`` has a loop.
+
     Args:
         f: a function of trees of tensors that returns a tree of real tensors.
         argnums: the positional argument to differentiate by; a tuple yields a tuple.
@@ -78,6 +84,9 @@ def jacfwd(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callabl
     """`jacobian` in forward mode: one column per element of the arguments, all at once.
 
     For few arguments and many results; nothing is kept for a backward pass.
+
+    Outside of a trace, ``f`` runs op by op, also if it is a traced function;
+    ``ef.trace(ef.jacfwd(f))`` is one graph, many times as fast where ``f`` has a loop.
 
     Args:
         f: a function of trees of tensors that returns a tree of real tensors.
@@ -154,6 +163,9 @@ def _tangent(y: Tensor, t: Any) -> Tensor:
 
 def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """Return a function that computes the Hessian of ``f``, whose result is a real scalar.
+
+    Outside of a trace, the rows are computed op by op, also if ``f`` is a traced function;
+    ``ef.trace(ef.hessian(f))`` is one graph, many times as fast where ``f`` has a loop.
 
     Args:
         f: as for `grad`, with real arguments.

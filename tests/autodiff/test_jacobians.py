@@ -185,3 +185,18 @@ def test_forward_mode_draws_once() -> None:
     for one in got:
         np.testing.assert_allclose(one.numpy(), want, rtol=1e-6)
     assert ef.jacfwd(lambda x: ef.ones(2) * x.sum())(ef.zeros(0)).shape == (2, 0)
+
+
+@pytest.mark.parametrize("derivative", [ef.jacobian, ef.jacrev, ef.jacfwd, ef.hessian])
+def test_the_derivative_of_a_traced_loop_may_be_one_graph(derivative) -> None:
+    @ef.trace
+    def f(x):
+        for i in ef.arange(6):
+            x = x + 0.1 * ef.sin(x * i) * x.sum()
+        return x.sum() if derivative is ef.hessian else x
+
+    graph = ef.trace(derivative(f))
+    for x in (X, X * 2):
+        np.testing.assert_allclose(graph(x).numpy(), derivative(f)(x).numpy(), rtol=1e-10)
+    assert any(node.op in ("scan", "while") for node in graph.graph(X).nodes)
+    assert len(graph.traces) == 1
