@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from eagerflow.error_messages import EagerflowError, relocate
 from eagerflow.source import Source, capture, hide_frames, hides_frames, show_all_frames
@@ -329,6 +329,9 @@ class OutOfMemoryError(EagerflowError, MemoryError):
 
 class QueueClosedError(EagerflowError, RuntimeError):
     """A closed queue or barrier cannot take an element, or give as many as requested."""
+
+    #: the elements that stay in a queue of this process, fewer than `Queue.dequeue_many` waits for
+    rest: Any = None
 
 
 class CancelledError(EagerflowError, RuntimeError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
+from weakref import ref
 
 from eagerflow.error_messages import note_failure
 from eagerflow.errors import EnqueueCancelledError, QueueClosedError, WaitTimeoutError
@@ -106,13 +107,7 @@ class _Dequeue(AbstractAttempt):
             self.retract()
             if not self._partial or not store.items:
                 left, what = len(store.items), self.what
-                self.fail(
-                    lambda: _closed(
-                        f"{what}: the queue is closed and has too few elements", queue,
-                        f"{count} element{'s' * (count != 1)}, of which there are {left}",
-                        rest_hint(what, count) if left else None,
-                    )
-                )  # fmt: skip
+                self.fail(lambda: _too_few(what, queue, count, left))
                 return True
             self._count = count = len(store.items)
         before = len(self.taken)
@@ -186,6 +181,48 @@ def _closed(
     return queue.explained(
         QueueClosedError(wrong, given=queue.state(), expected=expected, hint=hint)
     )
+
+
+def _too_few(what: str, queue: QueueState, count: int, left: int) -> QueueClosedError:
+    """The error for ``what``, an operation that takes ``count`` elements where so many are left."""
+    error = _closed(
+        f"{what}: the queue is closed and has too few elements",
+        queue,
+        f"{count} element{'s' * (count != 1)}, of which there are {left}",
+        rest_hint(what, count) if left else None,
+    )
+    if left and what == "dequeue_many":
+        error.rest = RestOfQueue(queue, count)
+    return error
+
+
+@final
+class RestOfQueue:
+    """The elements that stay in a closed queue, as a `dequeue_many` waits for more.
+
+    Args:
+        queue: the queue, which this does not keep.
+        count: the number of elements that the operation waits for.
+
+    Attributes:
+        count: the same.
+        name: the queue in words.
+    """
+
+    __slots__ = ("_queue", "count", "name")
+
+    def __init__(self, queue: QueueState, count: int) -> None:
+        self._queue = ref(queue)
+        self.count = count
+        self.name = queue.called("closed queue")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(None), ()  # in another process it is no such queue
+
+    def size(self) -> int:
+        """The number of elements that are in the queue now."""
+        queue = self._queue()
+        return 0 if queue is None else queue.size()
 
 
 @final

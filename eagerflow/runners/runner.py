@@ -25,6 +25,7 @@ from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.requests import check_seconds
 from eagerflow.resources.waiting_operations import AbstractAttempt
 from eagerflow.runners.closing import Closing, RunnerFailure, failure_behind, failure_of
+from eagerflow.runners.rest_of_queue import warn_of_rest
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.source import source_of_thread
@@ -317,7 +318,7 @@ class Runner:
         broken_off = isinstance(error, CancelledError | SystemExit)  # of the program
         is_complete = isinstance(error, QueueClosedError) and failure_behind(error) is None
         if is_complete or (broken_off and STOPPED in self._reasons):
-            error = None
+            error = None if self._reasons else warn_of_rest(self.name, error)
         self._failure = None if error is None else failure_of(self.name, error)
         with self._lock:
             self._cancel, self._thread = _nothing, int

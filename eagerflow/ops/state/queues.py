@@ -352,7 +352,8 @@ class Queue:
             A tree of tensors ``[n, ...]``; in a padding queue, of the size of the largest element.
 
         Raises:
-            QueueClosedError: the queue is closed and has fewer elements; these stay in it.
+            QueueClosedError: the queue is closed and has fewer elements; these stay in it. Of a
+                runner, whose end this is, there is a warning instead.
             WaitTimeoutError: there were fewer elements within the timeout.
             ShapeError: the sizes of elements may differ, and the queue is no padding queue.
 
