@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
@@ -113,6 +114,13 @@ class IndexedSlices:
     def numpy(self) -> np.ndarray[Any, Any]:
         """The whole array as a read-only NumPy array."""
         return self.to_dense().numpy()
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """A part of the whole array."""
+        return self.to_dense()[key]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.to_dense())
 
     def __tensor__(self) -> Tensor:
         return self.to_dense()

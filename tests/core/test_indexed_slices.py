@@ -105,3 +105,11 @@ def test_gradients_flow_through_it() -> None:
         return ((rows * 3).to_dense() ** 2).sum()
 
     ef.check_grads(f, (ef.tensor([[1.0, 2.0], [3.0, 4.0]]),))
+
+
+def test_parts_are_those_of_the_whole_array() -> None:
+    s = ef.IndexedSlices(ef.tensor([[1.0], [2.0], [4.0]]), ef.tensor([2, 0, 2]), (3, 1))
+    whole = s.to_dense().tolist()
+    assert s[2].tolist() == whole[2] == [5.0]
+    assert s[1:].tolist() == whole[1:]
+    assert [row.tolist() for row in s] == whole
