@@ -63,6 +63,8 @@ def infer(
         return op.infer(*types, **attrs)
     except EagerflowError as error:
         raise _worded(error, op, types, attrs, devices) from None
+    except RecursionError:  # it tells of the stack, not of the rule
+        raise
     except Exception as error:
         raise _of_broken_rule(error, op, types, devices) from error
 

@@ -341,3 +341,9 @@ def test_a_name_for_each_of_two_inputs_is_used() -> None:
 def test_a_special_kernel_that_takes_a_namespace_is_refused() -> None:
     with pytest.raises(ValueError, match="for one kind of device gets no xp"):
         table.special("sinh", "cpu")(lambda xp, x: x)
+
+
+def test_a_full_stack_is_no_fault_of_a_type_rule(vectors: Any) -> None:
+    op = vectors(RecursionError)
+    with pytest.raises(RecursionError):
+        bind(op, ef.ones((2, 2)))
