@@ -84,14 +84,16 @@ def _without(
     spans: Sequence[tuple[float, float]], holes: Sequence[tuple[float, float]]
 ) -> Iterator[tuple[float, float]]:
     """The parts of spans outside of others; both in order, without overlaps."""
-    stops = [stop for _, stop in holes]
+    at = 0  # both are in order, so that each is looked at once
     for start, stop in spans:
-        for hole_start, hole_stop in holes[bisect_right(stops, start) :]:
-            if hole_start >= stop:
-                break
-            if hole_start > start:
-                yield start, hole_start
-            start = hole_stop
+        while at < len(holes) and holes[at][1] <= start:
+            at += 1
+        hole = at
+        while hole < len(holes) and holes[hole][0] < stop:
+            if holes[hole][0] > start:
+                yield start, holes[hole][0]
+            start = holes[hole][1]
+            hole += 1
         if start < stop:
             yield start, stop
 

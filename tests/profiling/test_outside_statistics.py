@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.data import Dataset
@@ -190,3 +193,22 @@ def test_a_loop_over_a_tensor_in_a_pipeline_has_advice() -> None:
     assert "x.numpy()" in hint
     others = [_part("retrace"), _part(share=0.01), _part(ops=10)]
     assert advice.advice([], others) == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8)), max_size=8),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8)), max_size=8),
+)
+def test_waits_are_taken_out_of_the_spans_of_ops(
+    ops: list[tuple[int, int]], waits: list[tuple[int, int]]
+) -> None:
+    def units(spans: Any) -> set[int]:
+        return {unit for start, stop in spans for unit in range(int(start), int(stop))}
+
+    run = [OpEvent(start=float(a), stop=float(a + n)) for a, n in ops]
+    waited = [WaitEvent(start=float(a), stop=float(a + n)) for a, n in waits]
+    times = OpTimes(run, waited)
+    left = units((e.start, e.stop) for e in run) - units((e.start, e.stop) for e in waited)
+    assert units(times.spans) == left
+    assert times.total == len(left)  # without overlaps
+    assert times.spans == sorted(times.spans)
