@@ -155,10 +155,12 @@ def _rows(tree: ast.AST, reader: _Reader) -> dict[str, list[tuple[int, str]]]:
     told: set[tuple[int, str]] = set()
     for node in ast.walk(tree):
         hint = reader.hint(node)
-        if hint is not None:
-            place = getattr(node, "lineno", 0), _short(node)
-            rows.setdefault(hint, []).extend([place] * (place not in told))
+        if hint is None:
+            continue
+        place = getattr(node, "lineno", 0), _short(node)
+        if place not in told:
             told.add(place)
+            rows.setdefault(hint, []).append(place)
     for hint in [*rows]:  # of hints that begin alike, the shorter one
         shorter = next((h for h in rows if hint.startswith(f"{h}; ")), None)
         if shorter is not None:
