@@ -14,7 +14,7 @@ from typing import Any, Final, final
 import eagerflow.function.new_traces.lru_caches  # noqa: F401 - it registers their wrapper
 from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call
-from eagerflow.autograph.flow.loop_statements import LARGE, loops, unrolled_loops
+from eagerflow.autograph.flow.unrolled_loops import LARGE, loops, unrolled_loops
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.access_paths import AccessPath

@@ -180,7 +180,7 @@ def _grown(n: int, width: int):
 
 
 def test_a_loop_over_a_range_is_reported_while_it_is_unrolled(monkeypatch) -> None:
-    monkeypatch.setattr("eagerflow.autograph.flow.loop_statements._reported", set())
+    monkeypatch.setattr("eagerflow.autograph.flow.unrolled_loops._reported", set())
     done = []
 
     @ef.trace
