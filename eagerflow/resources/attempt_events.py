@@ -226,7 +226,7 @@ def begin_told(
         attempt.begin(callback)
         return
     if described is None:
-        here = {"runner": step_of.runner, "thread": get_ident()}
+        here = {"runner": attempt.runner or step_of.runner, "thread": get_ident()}
         known = {**here, **_described(attempt.owner, attempt.what)}
     else:
         known = described()

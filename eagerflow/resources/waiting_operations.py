@@ -90,7 +90,8 @@ class AbstractAttempt(ABC):
         waiter: the identifier of the thread that sleeps until it has ended; without such a thread
             a function that gives the fields of the wait's event, or None.
         event: of the wait, if it was reported or requested.
-        runner: the name of the runner whose thread sleeps until it has ended; empty without one.
+        runner: the name of the runner that waits until it has ended; empty without one. A producer
+            of a dataset counts as one: that it waits for room keeps nobody waiting.
     """
 
     __slots__ = ("_callback", "done", "event", "failure", "owner", "runner", "since", "wait_queue",

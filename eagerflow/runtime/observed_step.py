@@ -26,16 +26,21 @@ class NodeTimes:
         seconds: of each instruction, over all its runs.
         waited: the part of these seconds spent waiting, for a queue or its like.
         runs: number of runs of each instruction.
+        is_part: whether it is one of several regions, whose durations are reported one by one.
+            The region of a whole graph is numbered like the first of them, if both ways to run the
+            graph are in use, and takes as long as the step.
         begun: number of runs of the region.
     """
 
-    __slots__ = ("begun", "chains", "instructions", "runs", "seconds", "waited")
+    __slots__ = ("begun", "chains", "instructions", "is_part", "runs", "seconds", "waited")
 
     def __init__(
-        self, instructions: Sequence[InstructionOfNode], chains: Mapping[int, Sequence[int]]
-    ) -> None:
+        self, instructions: Sequence[InstructionOfNode], chains: Mapping[int, Sequence[int]],
+        is_part: bool,
+    ) -> None:  # fmt: skip
         self.instructions = instructions
         self.chains = chains
+        self.is_part = is_part
         count = len(instructions)
         self.seconds, self.waited = [0.0] * count, [0.0] * count
         self.runs = [0] * count
@@ -87,11 +92,11 @@ class Observation:
 
     def begin(
         self, region: int, instructions: Sequence[InstructionOfNode],
-        chains: Mapping[int, Sequence[int]],
+        chains: Mapping[int, Sequence[int]], *, is_part: bool,
     ) -> None:  # fmt: skip
         """Note that a run of a region begins."""
         if region not in self.regions:
-            self.regions.setdefault(region, NodeTimes(instructions, chains))
+            self.regions.setdefault(region, NodeTimes(instructions, chains, is_part))
         self.regions[region].begun += 1
 
     def add(self, region: int, index: int, seconds: float, waited: float) -> None:

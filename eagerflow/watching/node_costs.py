@@ -103,15 +103,16 @@ class NodeCosts:
         Args:
             observation: the observation of a step that has ended.
             step: seconds of an unobserved step.
-            regions: seconds of its unobserved regions, by number; a region that is missing takes
-                the whole step.
+            regions: seconds of its unobserved regions, by number; a region that is missing, or is
+                no part of the graph but all of it, takes the whole step.
         """
         assert observation.stop is not None
         count = len(self._index.nodes)
         seconds, bare, runs = np.zeros((3, count))
         for number, times in observation.regions.items():
             # both are medians, of unequally many steps, so a region may exceed its step
-            whole = min(regions[number] * times.begun, step) if number in regions else step
+            known = times.is_part and number in regions
+            whole = min(regions[number] * times.begun, step) if known else step
             ran = np.array(times.runs, np.float64)
             without = _without_looks(np.array(times.seconds), ran, whole)
             places = self._places_of(number, times)

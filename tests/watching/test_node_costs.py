@@ -12,7 +12,10 @@ from eagerflow.core.op import get_op
 from eagerflow.hardware.cpu import CpuBackend
 from eagerflow.runtime import executable
 from eagerflow.runtime.generated import generated_tier, observer
+from eagerflow.runtime.generated.generated_tier import GeneratedTier
 from eagerflow.runtime.observed_step import Observation
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
+from eagerflow.runtime.tiers import Tier
 from eagerflow.watching import Watcher
 from eagerflow.watching.graph_columns import NodeIndex
 from eagerflow.watching.node_costs import Duty, NodeCosts, layer_shares
@@ -24,9 +27,9 @@ class _Line:
         self.node = node
 
 
-def observed(graph, seconds, runs, chains=None) -> Observation:
+def observed(graph, seconds, runs, chains=None, *, is_part=False) -> Observation:
     observation = Observation(1, lambda seen: None)
-    observation.begin(0, [_Line(node) for node in graph.nodes], chains or {})
+    observation.begin(0, [_Line(node) for node in graph.nodes], chains or {}, is_part=is_part)
     times = observation.regions[0]
     times.seconds[:], times.runs[:] = seconds, runs
     observation.end(0.0, 9.0)
@@ -77,7 +80,7 @@ def test_the_time_of_a_chain_is_that_of_its_nodes() -> None:
 def test_regions_are_scaled_to_their_own_times() -> None:
     graph = ef.Graph.parse(GRAPH)
     costs = NodeCosts(NodeIndex(graph))
-    observation = observed(graph, [1.0, 1.0, 2.0], [1, 1, 1])
+    observation = observed(graph, [1.0, 1.0, 2.0], [1, 1, 1], is_part=True)
     costs.add(observation, 100.0, {0: 2.0})
     assert [row.seconds for row in costs.table()] == pytest.approx([1.0, 0.5, 0.5], rel=1e-4)
     assert costs.table()[0].share == pytest.approx(0.01, rel=1e-4)
@@ -87,9 +90,17 @@ def test_a_region_takes_no_longer_than_its_step() -> None:
     """The last runs of the region were slow, and the median of the steps is older."""
     graph = ef.Graph.parse(GRAPH)
     costs = NodeCosts(NodeIndex(graph))
-    costs.add(observed(graph, [1e-3, 2e-3, 5e-3], [1, 1, 1]), 8e-3, {0: 20e-3})
+    costs.add(observed(graph, [1e-3, 2e-3, 5e-3], [1, 1, 1], is_part=True), 8e-3, {0: 20e-3})
     shares = {row.node: row.share for row in costs.table()}
     assert shares == pytest.approx({"a": 1 / 8, "b": 2 / 8, "c": 5 / 8}, rel=1e-3)
+
+
+def test_a_graph_run_as_a_whole_takes_its_step_whatever_its_regions_took() -> None:
+    """Two ways to run a graph are tried, and the one with regions was slower."""
+    graph = ef.Graph.parse(GRAPH)
+    costs = NodeCosts(NodeIndex(graph))
+    costs.add(observed(graph, [1e-3, 2e-3, 5e-3], [1, 1, 1]), 8e-3, {0: 1e-3, 1: 20e-3})
+    assert sum(row.share for row in costs.table()) == pytest.approx(1.0, rel=1e-3)
 
 
 def test_the_shortest_times_are_as_they_were_seen() -> None:
@@ -115,7 +126,7 @@ def test_to_take_in_a_step_needs_no_loop_over_its_nodes() -> None:
 
     def step() -> Observation:
         observation = Observation(1, lambda seen: None)
-        observation.begin(0, line, chains)
+        observation.begin(0, line, chains, is_part=False)
         times = observation.regions[0]
         times.seconds[:], times.runs[:] = [1e-6] * 300, [1] * 300
         observation.end(0.0, 9.0)
@@ -275,3 +286,38 @@ def test_shown_shares_are_true(
     }
     assert max(true.values()) == pytest.approx(most, abs=0.02)
     assert all(abs(shown[name] - share) < 0.1 for name, share in true.items()), (shown, true)
+
+
+def test_shares_are_of_the_tier_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps first run as regions, then as one function: figures of regions are out of date."""
+    clock = ScriptedClock(monkeypatch)
+    x = ef.zeros((4, 4))
+
+    @ef.trace
+    def program(x: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
+        return products(small(x, 4), 2), products(sines(x, 4), 20)
+
+    program(x)
+    watcher = Watcher(clock.read)
+    watcher._run = lambda: None  # the test looks itself
+    watcher.observer.duty = Duty(share=1.0)
+    watcher.observer.draw = lambda below: 0  # the next step
+    shares = []
+    with watcher:
+        program(x)
+        watcher.collect()
+        (times,) = watcher.log.executables.values()
+        runs = executable.find_executable(times.executable)
+        cut = ScheduledTier(runs.graph, runs.number, workers=2, seconds=lambda node: 1e-3)
+        tiers: list[Tier] = [cut, GeneratedTier(runs.graph, runs.number)]
+        for runs.tier in tiers:
+            for _ in range(12):
+                program(x)
+                watcher.collect()
+                for known in watcher.observer.executables.values():
+                    known.next = 0.0
+                watcher.observer.step(clock.now)
+            (costs,) = [o.costs for o in watcher.observer.executables.values()]
+            shares.append(layer_shares(costs.table())[""])
+    assert len(times.regions) > 1
+    assert shares[1] == pytest.approx(1.0, abs=0.05), shares

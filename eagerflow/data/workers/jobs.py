@@ -93,6 +93,7 @@ class Handover:
         bell = threading.Lock()
         bell.acquire()
         attempt = self.queue.enqueue(item, number)
+        attempt.runner = self.queue.label
         if waits and (QueueEvent.listeners or WaitEvent.listeners or WaitEvent.brief):
             begin_told(attempt, bell.release)
         else:

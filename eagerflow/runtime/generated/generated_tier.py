@@ -239,7 +239,7 @@ class RegionCode:
             code = self._versions.get(name) or self._generate(name, self._time_of_results)
         else:
             code = self._noted("timed", self._time)
-        observation.begin(self._region, code.program.all, code.chains)
+        observation.begin(self._region, code.program.all, code.chains, is_part=self._is_part)
         return code
 
     def _time(self, index: int, start: float, iterations: Sequence[int]) -> float:

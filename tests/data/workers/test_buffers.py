@@ -7,7 +7,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import pairwise
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from eagerflow.data.sources.memory import IterableStage
 from eagerflow.data.stages.shuffle import BufferCursor
 from eagerflow.resources.queue_kinds import ShuffleStore
 from eagerflow.resources.queue_state import QueueState
+from eagerflow.watching import Watcher
+from eagerflow.watching.diagnosing.queue_causes import queue_causes
 from tests.data.functions import seven
 from tests.data.test_pipelines import values
 from tests.data.workers.test_parallel import becomes, counted, numbers
@@ -217,6 +221,26 @@ def test_back_pressure_is_seen_in_the_events() -> None:
         iterator.close()
     assert (2, 1, 0) in log.levels("prefetch")
     assert log.levels("prefetch")[-1] == (0, 0, 0)
+
+
+@pytest.mark.parametrize("is_watched_first", [True, False])
+def test_a_full_buffer_is_no_fault(is_watched_first: bool) -> None:
+    """The trainer computes all the time, and the producer waits for room: nothing is to be said."""
+    watcher = Watcher()
+    watcher._run = lambda: None  # type: ignore[method-assign]  # no thread looks
+    iterator = iter(counted(9).prefetch(2))
+    with ExitStack() as stack:
+        if is_watched_first:
+            stack.enter_context(watcher)
+        next(iterator)
+        until(lambda: queue_of(iterator, "prefetch").waiting(0) == 1)
+        if not is_watched_first:
+            stack.enter_context(watcher)
+        watcher.collect()
+        (wait,) = watcher.activity.waiting
+        assert (wait.operation, wait.runner) == ("enqueue", "prefetch")
+        assert queue_causes(watcher, perf_counter() + 60) == []
+        iterator.close()
 
 
 def test_nobody_listens_and_nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
