@@ -23,7 +23,7 @@ from weakref import ref
 
 from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.to_tensor import scalar
-from eagerflow.dims import Dim, number_of
+from eagerflow.dims import Dim, maximum, number_of, same
 from eagerflow.dims.number_stand_ins import has_a_say
 from eagerflow.errors import TraceError
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
@@ -263,6 +263,8 @@ class TracedNumber(AbstractNumber):
         if type(other) is Dim:
             other = number_of(other)
             a, b = (a, other) if forward else (other, b)
+        if op.widens and type(b) is int and b < 0 and type(_number(a)) is int:
+            b = float(b)  # as Python: 2 ** -1 is 2.0 ** -1.0
         known = type(other) is TracedNumber or type(other) in _KINDS
         if not known and forward and has_a_say(other, op.reflected):
             return NotImplemented
@@ -406,6 +408,16 @@ def _is_number(x: Any) -> bool:
     return type(x) is TracedNumber or type(x) in _KINDS
 
 
+def _is_positive(x: Any) -> bool:
+    """Whether a number is zero or more in each call: a constant, or a size."""
+    if type(x) is not TracedNumber:
+        return bool(x >= 0)
+    made, root = x.value.node, x.roots[0]
+    if made is None or made.op != "python_size" or type(root) is not SizeRoot:
+        return False
+    return same(maximum(root.dim, 0), root.dim)
+
+
 def _keeps_kind(base: Any, exponent: Any) -> bool:
     """Whether the kind of a power is known: 2 ** -1 is a float, (-1) ** 0.5 complex.
 
@@ -417,5 +429,6 @@ def _keeps_kind(base: Any, exponent: Any) -> bool:
     if complex in kinds:
         return True
     if kinds[1] is float:
-        return type(base) is not TracedNumber and base >= 0
-    return kinds[0] is float or (type(exponent) is not TracedNumber and exponent >= 0)
+        whole = type(exponent) is float and exponent.is_integer()
+        return whole or _is_positive(base)
+    return kinds[0] is float or _is_positive(exponent)

@@ -52,6 +52,50 @@ def test_a_literal_that_is_not_negative_takes_any_exponent() -> None:
     assert len(f.traces) == 1
 
 
+@pytest.mark.parametrize(
+    "power",
+    [
+        lambda n: n**0.5, lambda n: n**-0.5, lambda n: n**-1, lambda n: (2 * n + 1) ** 1.5,
+        lambda n: n**2.0, lambda n: 2**n, lambda n: (n // 2) ** 0.5, lambda n: (0.5 * n) ** -2,
+    ],
+)  # fmt: skip
+def test_powers_of_sizes_stay_dynamic(power: Callable[[Any], Any]) -> None:
+    f = ef.trace(lambda x: (x * power(x.shape[0]), power(x.shape[0])))
+    for n in range(3, 9):
+        x = ef.ones(n)
+        product, number = f(x)
+        assert (number, type(number)) == (power(n), type(power(n)))
+        assert product.tolist() == (x * power(n)).tolist()
+    assert len(f.traces) == 2  # of the first size, and of all others
+
+
+def test_a_size_of_zero_has_no_negative_power() -> None:
+    f = ef.trace(lambda x: x.sum() * x.shape[0] ** -0.5)
+    for n in (3, 4, 5):
+        f(ef.ones(n))
+    with pytest.raises(ZeroDivisionError, match="negative power"):
+        f(ef.ones(0))
+    assert len(f.traces) == 2
+
+
+def test_a_whole_exponent_takes_any_base() -> None:
+    f = ef.trace(lambda k: (k**-1, k**2.0))
+    for k in (1, 2, -4):
+        assert f(k) == (k**-1, k**2.0)
+    assert len(f.traces) == 1
+
+
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.RetraceWarning")
+@pytest.mark.parametrize(
+    "power", [lambda n: (n - 3) ** 0.5, lambda n: (0.5 * n - 2) ** 0.5, lambda n: 2 ** (3 - n)]
+)
+def test_powers_of_sizes_that_may_be_negative_are_static(power: Callable[[Any], Any]) -> None:
+    f = ef.trace(lambda x: power(x.shape[0]))
+    for n in (1, 5, 9):
+        assert f(ef.ones(n)) == power(n)
+    assert len(f.traces) == 3
+
+
 @pytest.mark.parametrize(("base", "exponents"), [(2, (1, -1)), (-2.0, (2.0, 0.5))], ids=str)
 def test_powers_of_unknown_kind_are_static(base: float, exponents: tuple[float, float]) -> None:
     f = ef.trace(lambda a, b: a**b)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import builtins
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, final
@@ -13,10 +10,10 @@ from eagerflow.capture.equality import same_value
 from eagerflow.capture.inputs_and_stores import fits
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.core.moves_to_scopes import text_of_scope
-from eagerflow.core.op import find_op
 from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import TOLD, LeafRecord, TraceRecord
 from eagerflow.function.lookup.call_arguments import FOREIGN, Call, Leaf
+from eagerflow.function.lookup.symbolic_remedies import remedy_for
 from eagerflow.function.lookup.trace_cache import Cache
 from eagerflow.ops.names.random import Generator
 from eagerflow.tracing.number_conditions import checker
@@ -26,6 +23,13 @@ _SHOWN: Final = 4  # maximum number of differences that a reason names
 _WARNED_AT: Final = 3
 #: the same, where a truth value differs
 _MANY_TRUTHS: Final = 8
+
+
+#: the remedy for values read from outside
+_OF_THE_GRAPH: Final = (
+    "its value is part of the graph: keep it, or pass the number or tensor that it leads to as an "
+    "argument"
+)
 
 
 @final
@@ -77,7 +81,7 @@ class RetraceCounts:
         if count != (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
             return ""
         static = "".join(
-            f"; static: {item}{_remedy(reason.culprit, item)}"
+            f"; static: {item}{remedy_for(reason.culprit, item)}"
             for item in record.static_of(reason.culprit)[:1]
         )
         remedy = f"; {reason.remedy}" if reason.remedy else ""
@@ -89,101 +93,6 @@ class RetraceCounts:
     def clear(self) -> None:
         """Count from the beginning."""
         self._traces.clear()
-
-
-def _remedy(name: str, static: str) -> str:
-    """What keeps a number symbolic, so that it needs no trace for each value; empty if nothing may.
-
-    Args:
-        name: of the argument.
-        static: the description of its static value, which ends with the line that asked for it.
-    """
-    what, _, code = static.partition(", because of ")
-    if what.startswith("axis "):
-        return ""
-    if code.startswith(_SIZE):
-        loop = f"; to keep {name} symbolic, pass ef.tensor({name}), for a loop of the graph"
-        return loop if _LOOP.search(code) else ""
-    if _OVER_ARANGE.search(code):
-        tensor = f"pass ef.tensor({name}), and write range in place of ef.arange"
-        return f"; to keep {name} symbolic, {tensor}; an int {name} is part of the graph: keep it"
-    swaps = _swaps(name, code)
-    if swaps:
-        return f"; to keep {name} symbolic, write {' and '.join(swaps)}"
-    return (
-        f"; {name} stays symbolic in arithmetic, comparisons and elementwise functions of "
-        f"eagerflow, such as ef.cos({name})"
-    )
-
-
-#: the remedy for values read from outside
-_OF_THE_GRAPH: Final = (
-    "its value is part of the graph: keep it, or pass the number or tensor that it leads to as an "
-    "argument"
-)
-#: loops over a range and over `arange`, calls that ask for numbers, reason of sizes and indices
-_LOOP: Final = re.compile(r"\bin range\(")
-_OVER_ARANGE: Final = re.compile(r"^int\(\) in arange at .*\bfor .* in (\w+\.)?arange\(.*\):")
-_CALL: Final = re.compile(r"(?<![\w.])(?:(math|np|numpy)\.)?(\w+)\(")
-_SIZE: Final = "its use as an index"
-_CUT: Final = "…"  # a part of a line follows
-
-
-def _swaps(name: str, code: str) -> list[str]:
-    """The calls to write with eagerflow's functions; none where that might not be enough.
-
-    Args:
-        name: of the number.
-        code: the reason for which it is static, with the line.
-    """
-    why, _, line = code.partition(" at ")
-    swaps: dict[str, None] = {}
-    for of, called, text in _calls(line):
-        call = _parsed(text)
-        if call is None or _CUT in line:
-            return []
-        if not _has(call, name):
-            continue
-        asked = "float()" if of == "math" else f"{called}()"
-        if not of or why != asked or not _is_ours(called, call):
-            return []
-        swaps[f"ef.{called} in place of {of}.{called}"] = None
-    return [*swaps]
-
-
-def _calls(line: str) -> Iterator[tuple[str, str, str]]:
-    """The calls of functions of modules and of Python: each with its text and what follows."""
-    for match in _CALL.finditer(line):
-        of, called = match.groups(default="")
-        if of or hasattr(builtins, called):
-            yield of, called, line[match.start() :]
-
-
-def _parsed(text: str) -> ast.Call | None:
-    """The call that a text begins with; None if it goes on in the next line."""
-    for end in re.finditer(r"\)", text):
-        try:
-            call = ast.parse(text[: end.end()], mode="eval").body
-        except SyntaxError:  # a parenthesis in its arguments
-            continue
-        return call if isinstance(call, ast.Call) else None
-    return None
-
-
-def _has(call: ast.Call, name: str) -> bool:
-    """Whether the arguments of a call contain a number."""
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(ast.unparse(part) == name for arg in given for part in ast.walk(arg))
-
-
-def _is_ours(name: str, call: ast.Call) -> bool:
-    """Whether eagerflow has a function for a call, an elementwise one of one input."""
-    import eagerflow  # noqa: PLC0415 - all of it, once it is there
-
-    op = find_op(name)
-    if op is None or not op.elementwise or op.input_count != 1 or len(call.args) != 1:
-        return False
-    return not call.keywords and callable(getattr(eagerflow, name, None))
 
 
 def reason_of(call: Call, cache: Cache) -> Reason:

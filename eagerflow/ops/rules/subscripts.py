@@ -21,7 +21,13 @@ from eagerflow.core.op_records.batch_rules import SIZES, aligned
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import may_equal, same
-from eagerflow.errors import EagerflowError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.errors import (
+    EagerflowError,
+    ShapeError,
+    TensorIndexError,
+    TensorValueError,
+    TraceError,
+)
 from eagerflow.hardware import home_of
 from eagerflow.ops.rules.extents import (
     UNKNOWN,
@@ -40,6 +46,11 @@ Key = tuple[Item, ...]
 FULL: Final = ":"
 ELLIPSIS: Final = "..."
 ARRAY: Final = "array"
+_WINDOW: Final = (
+    "a window of k rows is x[p + ef.arange(k)], along axis 1 x[:, p + ef.arange(k)]; in the place "
+    "of x[:n] choose by the mask ef.arange(x.shape[0]) < n: x[mask], or ef.where(mask, x, 0), "
+    "which keeps the shape"
+)
 _KINDS: Final = "integers, slices, None, ..., masks and arrays of integers"
 
 
@@ -149,15 +160,26 @@ def _slice(part: slice) -> Item:
         return FULL
     try:
         bounds = (_bound(start), _bound(stop), None if step is None else operator.index(step))
-    except UNKNOWN:
+    except UNKNOWN as error:
+        if type(error) is TraceError and _has_tensor(part):
+            error.hint = _WINDOW
+            error.reword("a slice between tensors whose values are known only when the graph runs")
         raise
     except (TypeError, EagerflowError):
         raise TensorIndexError(
-            "the bounds of a slice must be integers", given=f"{start}:{stop}:{step}"
+            "the bounds of a slice must be integers",
+            given=f"{start}:{stop}:{step}",
+            hint=_WINDOW if _has_tensor(part) else None,
         ) from None
     if bounds[2] == 0:
         raise TensorValueError("the step of a slice cannot be 0")
     return bounds
+
+
+def _has_tensor(part: slice) -> bool:
+    """Whether an integer tensor is a bound of a slice."""
+    bounds = (part.start, part.stop, part.step)
+    return any(isinstance(b, Tensor) and b.dtype.kind in "iu" for b in bounds)
 
 
 def _bound(i: Any) -> Any:

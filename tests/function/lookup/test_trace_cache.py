@@ -198,6 +198,44 @@ def test_the_warning_names_the_remedy(function: Any, remedy: str | None) -> None
     assert ("; to keep" in text) == (remedy is not None and "; to keep" in remedy)
 
 
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        (lambda x: x / float(x.shape[0]), "(1.0 * x.shape[0]) in place of float(x.shape[0])"),
+        (lambda x: x / float(x.shape[0] - 1), "(1.0 * (x.shape[0] - 1)) in place of float("),
+        (lambda x: x / math.sqrt(x.shape[0]), "ef.sqrt in place of math.sqrt; f.explain"),
+        (lambda x: x * np.log(x.shape[0]), "ef.log in place of np.log; f.explain"),
+        (lambda x: x[: int(x.shape[0] * 0.5)], "n // 2 in place of int(n / 2)"),
+        (lambda x: x[: math.ceil(x.shape[0] / 4)], "-(-n // 2) of math.ceil(n / 2)"),
+    ],
+)
+def test_the_warning_names_what_keeps_a_size_symbolic(asked: Any, written: str) -> None:
+    f = ef.trace(asked)
+    f(ef.ones(3))
+    f(ef.ones(4))
+    with pytest.warns(RetraceWarning) as caught:
+        f(ef.ones(5))
+    text = str(caught[0].message)
+    assert "; to keep the size symbolic, write " in text
+    assert written in text
+
+
+@pytest.mark.parametrize(
+    ("function", "plain"),
+    [
+        (lambda x: x / (1.0 * x.shape[0]), lambda n: [1 / n] * n),
+        (lambda x: ef.round(x * ef.sqrt(x.shape[0])), lambda n: [round(math.sqrt(n))] * n),
+        (lambda x: x[: -(-x.shape[0] // 4)], lambda n: [1] * math.ceil(n / 4)),
+        (lambda x: x[: x.shape[0] * 4 // 5], lambda n: [1] * int(0.8 * n)),
+    ],
+)
+def test_what_keeps_a_size_symbolic_takes_every_size(function: Any, plain: Any) -> None:
+    f = ef.trace(function)
+    for n in range(3, 9):
+        assert f(ef.ones(n, dtype=ef.float64)).tolist() == plain(n)
+    assert len(f.traces) == 2  # of the first size, and of all others
+
+
 def test_what_the_warning_promises_holds() -> None:
     f = ef.trace(lambda x, n: x * ef.exp(n / 2))
     for n in range(3):

@@ -425,6 +425,46 @@ def test_assigning_from_itself() -> None:
     assert y.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, p: x[p : p + 2],
+        lambda x, p: x[:, p:],
+        lambda x, p: x.__setitem__(slice(p, p + 2), 0),
+    ],
+)
+@pytest.mark.parametrize(
+    ("around", "words"),
+    [
+        (ef.trace, "a slice between tensors whose values are known only when the graph runs"),
+        (lambda f: lambda x, p: ef.vmap(f, in_axes=(None, 0))(x, ef.stack([p, p])),
+         "the bounds of a slice must be integers"),
+    ],
+    ids=["trace", "vmap"],
+)  # fmt: skip
+def test_slices_between_tensors_name_the_window(read, around, words) -> None:
+    with pytest.raises(errors.EagerflowError, match=words) as caught:
+        around(read)(ef.ones((4, 4)), ef.tensor(1))
+    assert "a window of k rows is x[p + ef.arange(k)]" in str(caught.value)
+
+
+def test_a_window_at_a_tensor_is_that_of_a_slice() -> None:
+    x = ef.reshape(ef.arange(20), (5, 4))
+
+    @ef.trace
+    def windows(x, p):
+        rows, columns = x[p + ef.arange(2)], x[:, p + ef.arange(2)]
+        kept = x[ef.arange(x.shape[0]) < p]
+        x[p + ef.arange(2)] = 0
+        return rows, columns, kept, x
+
+    rows, columns, kept, changed = windows(x + 0, ef.tensor(1))
+    assert rows.tolist() == x[1:3].tolist()
+    assert columns.tolist() == x[:, 1:3].tolist()
+    assert kept.tolist() == x[:1].tolist()
+    assert changed[1:3].tolist() == [[0] * 4] * 2
+
+
 def test_a_finished_tape_keeps_the_values_it_saw() -> None:
     x = ef.tensor([1.0, 2.0, 3.0]) + 0.0
     with ef.GradientTape() as tape:
