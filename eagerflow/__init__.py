@@ -181,7 +181,7 @@ def _load_family(name: str) -> None:
 _unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
 _wrong_calls.find_remedies_by(
     lambda error: _import_module("eagerflow.hints.remedies").remedy(error),
-    lambda error: _import_module("eagerflow.hints.rest_of_source").rest_of_source(
+    lambda error: _import_module("eagerflow.hints.lookahead.rest_of_source").rest_of_source(
         error, _source.users_frame(error)
     ),
     lambda *asked: _import_module("eagerflow.hints.unpacking").check(*asked),

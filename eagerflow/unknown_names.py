@@ -67,7 +67,8 @@ def unknown_name(
             n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
         ]
         longer = [n for n in public if n.startswith(name)] if len(name) > 2 else []
-        same = [n for n in public if n.lower() == name.lower()]  # few letters alike: WarmUp, warmup
+        plain = name.lower().removesuffix("_")  # in place elsewhere: floor_
+        same = [n for n in public if n.lower() == plain]  # few letters alike: WarmUp, warmup
         alike = same or longer
         suggestion = alike[0] if len(alike) == 1 else nearest(name, public, 0.8)
         hint = f"did you mean {suggestion!r}?" if suggestion else None

@@ -334,16 +334,24 @@ class AbstractArray(AbstractConversions):
 
 #: names of other frameworks, whose replacements are in `hints/attribute_names.py`
 _HINTED: Final = """
-    abs add add_ at backward bfloat16 block_until_ready bmm bool ceil chunk clamp clone contiguous
-    copy_ cos cosh cpu cuda data detach diag diagonal diff dim div double element_size eq erf exp
-    expand expand_as expm1 fill fill_ flat flip float floor gather ge grad gt half index_select int
-    is_contiguous is_cuda is_floating_point isfinite isinf isnan le log log10 log1p log2 log_softmax
-    logsumexp long lt masked_fill matmul maximum median minimum mm movedim mul mul_ narrow ne neg
-    nelement new_full new_ones new_tensor new_zeros norm numel outer permute pow register_hook relu
-    repeat_interleave requires_grad requires_grad_ resize retain_grad roll rsqrt scatter scatter_
-    scatter_add_ sigmoid sign sin sinh softmax split sqrt square strides sub sub_ t tan
-    tanh tile tobytes topk trace tril triu trunc type_as unbind unique unsqueeze view view_as where
-    zero_
+    abs add add_ addcdiv addcmul adjoint amax amin aminmax at backward bernoulli_ bfloat16 bincount
+    block_until_ready bmm bool ceil char cholesky chunk clamp clamp_max clamp_min clone coalesce
+    contiguous copy_ cos cosh cpu cuda data data_ptr det detach diag diag_embed diagonal diff dim
+    div double element_size eq erf exp expand expand_as expm1 fill fill_ flat flip float floor frac
+    gather ge get_device grad grad_fn gt half histc index_add index_add_ index_copy index_copy_
+    index_fill index_fill_ index_put index_put_ index_select indices int inverse is_complex
+    is_contiguous is_cpu is_cuda is_floating_point is_leaf isfinite isinf isnan le lerp log log10
+    log1p log2 log_softmax logcumsumexp logdet logsumexp long lt mH masked_fill masked_fill_
+    masked_scatter masked_scatter_ masked_select matmul matrix_exp matrix_power maximum median
+    minimum mm movedim msort mul mul_ narrow ndimension ne neg nelement new_empty new_full new_ones
+    new_tensor new_zeros norm normal_ numel outer permute pin_memory pinverse pow qr random_
+    reciprocal register_hook register_post_accumulate_grad_hook relu repeat_interleave requires_grad
+    requires_grad_ reshape_as resize retain_grad retains_grad roll rsqrt scatter scatter_
+    scatter_add_ scatter_reduce share_memory_ sigmoid sign sin sinh slogdet softmax split
+    split_with_sizes sqrt square storage storage_offset stride strides sub sub_ svd swapdims t
+    take_along_dim tan tanh tile to_dense to_sparse tobytes topk trace tril triu trunc type_as
+    unbind unflatten unfold uniform_ unique unique_consecutive unsqueeze untyped_storage values view
+    view_as where zero_
 """
 hint_at(AbstractArray, _HINTED.split())
 

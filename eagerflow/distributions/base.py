@@ -48,8 +48,8 @@ class AbstractDistribution(ABC):
 
 hint_at(
     AbstractDistribution,
-    ["batch_shape", "cdf", "event_shape", "expand", "has_rsample", "icdf", "logpdf", "pdf", "pmf",
-     "probs", "rsample", "std", "stddev"],
+    ["batch_shape", "cdf", "event_shape", "expand", "has_rsample", "icdf", "logpdf", "pdf",
+     "perplexity", "pmf", "probs", "rsample", "sample_n", "std", "stddev"],
 )  # fmt: skip
 
 

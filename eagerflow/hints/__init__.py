@@ -39,6 +39,7 @@ from eagerflow.hints.nn import (
     initial_hint,
 )
 from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS, SCHEDULES
+from eagerflow.hints.other_namespaces import hint_at_home
 from eagerflow.hints.parameter_names import AXES, PAIRS
 from eagerflow.hints.replacement_programs import PROGRAMS
 
@@ -81,6 +82,8 @@ ATTRIBUTES: Final = {
 }
 #: by what takes the name, which is the value of an argument, or that of the function
 _VALUES: Final = {"axis": AXES, "explain": EXPLAINED, "pair": PAIRS}
+#: of modules below the package, whose names PyTorch has in the package as well
+_BELOW: Final = (FUNCTIONAL, LINALG, RANDOM)
 
 
 def find(owner: str, name: str) -> str | None:
@@ -103,4 +106,9 @@ def find(owner: str, name: str) -> str | None:
     match = None if by_rule is None else by_rule(name)
     if match is None and name in SPELLINGS:
         match = f"did you mean {SPELLINGS[name]!r}?"
+    if match is None and owner == "eagerflow":
+        match = next((table[name] for table in _BELOW if name in table), None)
+    match = match or hint_at_home(owner, name)
+    if match is None and name.endswith("_") and not name.startswith("_"):
+        return find(owner, name[:-1])  # in place elsewhere
     return match

@@ -16,11 +16,25 @@ ASKED: Final = (
 )
 #: functions that are methods elsewhere
 ALSO_METHODS: Final = (
-    "abs", "ceil", "cos", "cosh", "diag", "diagonal", "diff", "erf", "exp", "expm1", "flip",
-    "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logsumexp", "median",
-    "rsqrt", "sigmoid", "sign", "sin", "sinh", "softmax", "sqrt", "square", "tan", "tanh", "trace",
+    "abs", "bincount", "ceil", "cos", "cosh", "diag", "diagonal", "diff", "erf", "exp", "expm1",
+    "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "reciprocal",
+    "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trace",
     "tril", "triu", "trunc",
 )  # fmt: skip
+#: likewise, along an axis
+_ALONG_AXIS: Final = ("amax", "amin", "flip", "logsumexp", "median", "softmax")
+#: names in ``ef.linalg`` of methods elsewhere
+_LINALG: Final = {
+    "cholesky": "cholesky", "det": "det", "inverse": "inv", "logdet": "slogdet",
+    "matrix_exp": "expm", "pinverse": "pinv", "qr": "qr", "slogdet": "slogdet", "svd": "svd",
+}  # fmt: skip
+_LAYOUT: Final = "leave it out: how elements lie in memory does not matter"
+_KEPT: Final = "ef.grad(f)(x) gives the gradient; none is kept in a tensor"
+_PAIR: Final = (
+    "x.max(axis) and ef.sort(x, axis) are the values alone; x.argmax(axis) and "
+    "ef.argsort(x, axis) are the indices"
+)
+_DRAWN: Final = "x[...] = {0}(x.shape{1}); of a variable, v.assign({0}(v.shape{1}))"
 
 _OPERATORS: Final = {
     "add": "+", "bmm": "@", "div": "/", "eq": "==", "ge": ">=", "gt": ">", "le": "<=", "lt": "<",
@@ -32,6 +46,8 @@ _OPERATORS: Final = {
 ARRAYS: Final = {
     **dict.fromkeys(("requires_grad", "requires_grad_"), ASKED),
     **{name: f"ef.{name}(x)" for name in ALSO_METHODS},
+    **{name: f"ef.{name}(x, axis)" for name in _ALONG_AXIS},
+    **{name: f"ef.linalg.{ours}(x)" for name, ours in _LINALG.items()},
     **{name: f"x {sign} y" for name, sign in _OPERATORS.items()},
     **{name: f"x.astype(ef.{name})" for name in ("bfloat16", "bool")},
     **{name: f"x.astype(ef.{dtype})" for name, dtype in DTYPES.items()},
@@ -43,7 +59,73 @@ ARRAYS: Final = {
     "chunk": "ef.array_split(x, count, axis)",
     "clamp": "x.clip(low, high)",
     "clone": "x.copy()",
-    "contiguous": "leave it out: how elements lie in memory does not matter",
+    "addcdiv": "x + value * a / b",
+    "addcmul": "x + value * a * b",
+    "adjoint": "ef.matrix_transpose(x); of complex numbers, ef.conj of that",
+    "aminmax": "ef.amin(x, axis), ef.amax(x, axis)",
+    "bernoulli_": _DRAWN.format("ef.random.bernoulli", ", p"),
+    "char": "x.astype(ef.int8)",
+    "clamp_max": "ef.minimum(x, high)",
+    "clamp_min": "ef.maximum(x, low)",
+    "diag_embed": "ef.diag(x) of a vector; ef.vmap(ef.diag)(x) of a batch of them",
+    "frac": "x - ef.trunc(x)",
+    **dict.fromkeys(("get_device", "is_cpu"), "x.device"),
+    "histc": "ef.histogram(x, bins)",
+    **dict.fromkeys(
+        ("index_add", "index_add_"), "x = ef.scatter_add(x, indices, values), which adds to rows"
+    ),
+    **dict.fromkeys(
+        ("index_copy", "index_copy_"), "x[indices] = y; of a variable, v.scatter_update(indices, y)"
+    ),
+    **dict.fromkeys(
+        ("index_fill", "index_fill_"),
+        "x[indices] = value; of a variable, v.scatter_update(indices, ef.full(shape, value))",
+    ),
+    **dict.fromkeys(("index_put", "index_put_"), "x[indices] = y"),
+    "indices": _PAIR,
+    "is_complex": "ef.isdtype(x.dtype, 'complex floating')",
+    "lerp": "x + weight * (y - x)",
+    "logcumsumexp": "ef.associative_scan(ef.logaddexp, x), along the first axis",
+    "mH": "ef.matrix_transpose(x); of complex numbers, ef.conj of that",
+    "masked_fill_": "x[mask] = value; of a variable, v.assign(ef.where(mask, value, v))",
+    **dict.fromkeys(("masked_scatter", "masked_scatter_"), "x[mask] = y"),
+    "masked_select": "x[mask]",
+    "matrix_power": "ef.linalg.matrix_power(x, n)",
+    "msort": "ef.sort(x, 0)",
+    "ndimension": "x.ndim",
+    "new_empty": "ef.empty(shape, dtype=x.dtype, device=x.device)",
+    "normal_": _DRAWN.format("ef.random.normal", ", loc, scale"),
+    "random_": _DRAWN.format("ef.random.randint", ", low, high"),
+    "reshape_as": "x.reshape(y.shape)",
+    "scatter_reduce": "ef.segment_sum(values, indices, count), and segment_max, segment_min and "
+    "segment_mean",
+    "swapdims": "x.swapaxes(i, j)",
+    "take_along_dim": "ef.take_along_axis(x, indices, axis)",
+    "to_dense": "leave it out: a tensor is dense; ef.IndexedSlices has to_dense()",
+    **dict.fromkeys(
+        ("to_sparse", "coalesce"), "ef.IndexedSlices(values, rows, shape) has some rows alone"
+    ),
+    "unflatten": "x.reshape((*x.shape[:axis], *sizes, *x.shape[axis + 1:]))",
+    "unfold": "x[:, starts[:, None] + ef.arange(size)] along axis 1, with "
+    "starts = ef.arange(0, x.shape[1] - size + 1, step)",
+    "uniform_": _DRAWN.format("ef.random.uniform", ", low, high"),
+    "unique_consecutive": "x[ef.concat([ef.ones(1, dtype=ef.bool), x[1:] != x[:-1]])]",
+    "values": _PAIR,
+    **dict.fromkeys(
+        (
+            "contiguous",
+            "data_ptr",
+            "is_contiguous",
+            "pin_memory",
+            "share_memory_",
+            "storage",
+            "storage_offset",
+            "stride",
+            "strides",
+            "untyped_storage",
+        ),
+        _LAYOUT,
+    ),
     "copy_": "x[...] = y; of a variable, x.assign(y)",
     "cpu": "x.to('cpu')",
     "cuda": "x.to('gpu:0')",
@@ -63,10 +145,9 @@ ARRAYS: Final = {
     "scatter_add_": "x = ef.scatter_add(x, indices, values), which adds to rows",
     "grad": TRAINING,
     "index_select": "ef.take(x, indices, axis)",
-    "is_contiguous": "leave it out: how elements lie in memory does not matter",
     "is_cuda": "x.device",
     "is_floating_point": "ef.isdtype(x.dtype, 'real floating')",
-    "log_softmax": "ef.nn.functional.log_softmax(x)",
+    "log_softmax": "ef.log_softmax(x, axis)",
     "masked_fill": "ef.where(mask, value, x)",
     "movedim": "ef.moveaxis(x, source, destination)",
     "mul_": "x *= y",
@@ -77,24 +158,29 @@ ARRAYS: Final = {
     "new_ones": "ef.ones(shape, dtype=x.dtype, device=x.device)",
     "new_tensor": "ef.tensor(data, dtype=x.dtype, device=x.device)",
     "new_zeros": "ef.zeros(shape, dtype=x.dtype, device=x.device)",
-    "norm": "ef.linalg.norm(x)",
+    "norm": "ef.linalg.norm(x, axis=axis)",
     "numel": "x.size",
     "permute": "ef.permute_dims(x, axes)",
     "register_hook": "ef.custom_vjp makes a function with a derivative of its own",
     "relu": "ef.nn.functional.relu(x)",
     "repeat_interleave": "ef.repeat(x, count)",
-    "retain_grad": "ef.grad(f)(x) gives the gradient; none is kept in a tensor",
+    **dict.fromkeys(
+        ("grad_fn", "is_leaf", "register_post_accumulate_grad_hook", "retain_grad", "retains_grad"),
+        _KEPT,
+    ),
     "resize": "x.reshape(shape)",
-    "roll": "ef.roll(x, shift)",
-    "split": "ef.split(x, sections, axis): in so many parts, or before these indices",
-    "strides": "leave it out: how elements lie in memory does not matter",
+    "roll": "ef.roll(x, shift, axis)",
+    "split": "parts of n: ef.split(x, range(n, x.shape[axis], n), axis); in so many equal parts: "
+    "ef.split(x, count, axis)",
+    "split_with_sizes": "ef.split(x, ends, axis), with the ends of the parts: "
+    "ef.cumsum(sizes)[:-1]",
     "sub_": "x -= y",
     "t": "x.T",
     "tile": "ef.tile(x, repetitions)",
     "tobytes": "x.numpy().tobytes()",
-    "topk": "ef.topk(x, count)",
+    "topk": "ef.topk(x, count, axis)",
     "type_as": "x.astype(y.dtype)",
-    "unbind": "ef.unstack(x)",
+    "unbind": "ef.unstack(x, axis=axis)",
     "unique": "ef.unique_values(x)",
     "unsqueeze": "ef.expand_dims(x, axis)",
     "view": "x.reshape(shape)",
@@ -104,7 +190,18 @@ ARRAYS: Final = {
 }
 
 #: methods that are functions in some frameworks
-ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "nelement", "numel")
+ALSO_FUNCTIONS: Final = (
+    "addcdiv", "addcmul", "adjoint", "aminmax", "backward", "bmm", "chunk", "clamp_max",
+    "clamp_min", "diag_embed", "frac", "histc", "index_copy", "index_fill",
+    "index_put", "is_complex", "is_floating_point", "lerp", "logcumsumexp", "masked_fill",
+    "masked_scatter", "masked_select", "mm", "msort", "nelement", "numel", "scatter_reduce",
+    "split_with_sizes", "unflatten", "unique_consecutive",
+)  # fmt: skip
+#: hint where elements of a variable are assigned; also its error
+ROWS: Final = (
+    "of a variable: v.scatter_update(rows, x) for rows, such as ef.arange(2, 5), v.assign(x) for "
+    "all, or v.assign(ef.index_update(v, (slice(2, 5), 0), x))"
+)
 #: of queues
 QUEUES: Final = by_name(
     {

@@ -6,13 +6,35 @@ _PARTS: Final = "x[order[:n]] and x[order[n:]], with order = ef.random.permutati
 #: of ``ef.data``
 DATA: Final = {
     "DataLoader": "ef.data.Dataset.from_tensors((x, y)).shuffle(seed=0).batch(50)",
+    "BatchSampler": "data.batch(count)",
+    **dict.fromkeys(
+        ("ChainDataset", "ConcatDataset"),
+        "ef.data.Dataset.from_iterable(lambda: itertools.chain(first, second))",
+    ),
+    "DistributedSampler": "x[task::tasks] are the rows of one task",
+    "RandomSampler": "data.shuffle(seed=0)",
+    "Sampler": "indices are data: ef.data.Dataset.from_iterable(indices).map(lambda i: x[i])",
+    "SequentialSampler": "leave it out: elements come in order",
+    "StackDataset": "ef.data.Dataset.zip(first, second)",
+    "WeightedRandomSampler": "i = ef.random.categorical((count,), ef.log(weights)) draws rows: "
+    "ef.data.Dataset.from_tensors(x[i])",
+    **dict.fromkeys(
+        ("default_collate", "default_convert"), "data.batch(count) stacks the elements"
+    ),
+    "get_worker_info": "leave it out: data.map(f, workers=4) calls f in threads",
     "IterableDataset": "ef.data.Dataset.from_iterable(function)",
+    "SubsetRandomSampler": "ef.data.Dataset.from_tensors(x[indices]).shuffle(seed=0)",
     "Subset": "ef.data.Dataset.from_tensors(x[indices]); of a dataset, data.take(count) and "
     "data.skip(count) are the first and the rest",
     "TensorDataset": "ef.data.Dataset.from_tensors((x, y)): its elements are the rows",
     "random_split": _PARTS,
 }
 
+#: hint where a class has `Dataset` as a base
+NO_BASE: Final = (
+    "leave out the base: an object with __len__ and __getitem__ is a source, "
+    "Dataset.from_iterable({}(...)), and so is one with __iter__"
+)
 _MADE: Final = "Dataset.from_iterable({})"
 
 _READ: Final = (

@@ -70,7 +70,15 @@ SPELLINGS: Final = {
             "clip": "clamp clip_by_value",
             "copy": "clone",
             "tensor": "constant",
-            "asarray": "convert_to_tensor",
+            "asarray": "as_tensor convert_to_tensor",
+            "broadcast_arrays": "broadcast_tensors",
+            "linalg.cho_solve": "cholesky_solve",
+            "linalg.expm": "matrix_exp",
+            "linalg.lu": "lu_unpack",
+            "linalg.pinv": "pinverse",
+            "outer": "ger",
+            "swapaxes": "swapdims",
+            "take_along_axis": "take_along_dim",
             "custom_vjp": "custom_gradient",
             "random.Generator": "default_rng",
             "stop_gradient": "detach",
@@ -101,7 +109,17 @@ SPELLINGS: Final = {
 
 #: of the package itself: hints for names without a counterpart
 FUNCTIONS: Final = {
-    **dict.fromkeys(["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"], _SCOPED),
+    **dict.fromkeys(
+        [
+            "enable_grad",
+            "inference_mode",
+            "is_grad_enabled",
+            "is_inference_mode_enabled",
+            "no_grad",
+            "set_grad_enabled",
+        ],
+        _SCOPED,
+    ),
     "PaddingFIFOQueue": _QUEUE.format("padding"),
     "PriorityQueue": _QUEUE.format("priority"),
     "RandomShuffleQueue": _QUEUE.format("shuffle"),
@@ -133,7 +151,9 @@ FUNCTIONS: Final = {
     "jit": "@ef.trace makes a graph of a function",
     "load": "ef.checkpoint.load(path)",
     "manual_seed": "ef.random.seed(number)",
-    "may_share_memory": "no question here: values never change",
+    "initial_seed": "ef.random.default_generator().state['seed']",
+    **dict.fromkeys(("may_share_memory", "shares_memory"), "no question here: values never change"),
+    "Generator": "generator = ef.random.Generator(seed)",
     "multinomial": "ef.random.categorical((), ef.log(p)) draws one index for each row of p",
     "ndim": "x.ndim",
     "norm": "ef.linalg.norm(x); the normal distribution is ef.distributions.Normal",
@@ -168,8 +188,8 @@ SETTING_NAMES: Final = by_name(
         _KERNELS: "backend get_backend get_kernels kernel_library kernels native native_kernels "
         "portable_kernels set_backend set_kernels use_native use_portable",
         _KERNELS + "; a kernel of your own: from eagerflow.extending import portable": "portable",
-        "ef.config(threads=count)": "num_threads set_num_threads set_num_interop_threads "
-        "set_threads threads",
+        "ef.config(threads=count)": "get_num_interop_threads get_num_threads num_threads "
+        "set_num_threads set_num_interop_threads set_threads threads",
         "ef.config(cpu_devices=count)": "cpu_devices set_cpu_devices",
         "ef.config(gpu_memory_limit=bytes)": "gpu_memory_limit memory_limit set_memory_limit "
         "set_per_process_memory_fraction",
@@ -229,6 +249,25 @@ LINALG: Final = by_name(
         "x[..., i, j], or ef.linalg.solve_triangular": "solve_banded solveh_banded",
     }
 )  # fmt: skip
+#: of ``ef.random`` and of `Generator`: draws that are made of others
+_MADE: Final = {
+    "binomial": "ef.sum(ef.random.bernoulli((n, *shape), p), axis=0)",
+    "chisquare": "ef.random.gamma(shape, df / 2, scale=2.0)",
+    "geometric": "1 + ef.floor(ef.log(ef.random.uniform(shape)) / ef.log1p(-p))",
+    "laplace": "ef.distributions.Laplace(loc, scale).sample(shape)",
+    "logistic": "loc + scale * ef.logit(ef.random.uniform(shape))",
+    "lognormal": "ef.exp(ef.random.normal(shape, mean, sigma))",
+    "multivariate_normal": "mean + ef.random.normal((*shape, len(mean))) @ "
+    "ef.linalg.cholesky(cov).mT",
+    "negative_binomial": "ef.random.poisson(shape, ef.random.gamma(shape, n) * (1 - p) / p)",
+    "pareto": "ef.exp(ef.random.exponential(shape) / a) - 1",
+    "rayleigh": "scale * ef.sqrt(2 * ef.random.exponential(shape))",
+    "standard_cauchy": "ef.tan(ef.pi * (ef.random.uniform(shape) - 0.5))",
+    "standard_exponential": "ef.random.exponential(shape)",
+    "standard_gamma": "ef.random.gamma(shape, concentration)",
+    "standard_t": "ef.random.normal(shape) / ef.sqrt(ef.random.gamma(shape, df / 2, scale=2 / df))",
+    "weibull": "ef.random.exponential(shape) ** (1 / a)",
+}
 _CHOICE: Final = (
     "x[ef.random.randint((count,), 0, len(x))]; without repetitions, "
     "ef.random.permutation(x)[:count]; with weights, x[ef.random.categorical((count,), logits)]"
@@ -244,10 +283,8 @@ RANDOM: Final = {
     ),
     **dict.fromkeys(["rand", "random"], "ef.random.uniform((2, 3)); the shape is one tuple"),
     "randn": "ef.random.normal((2, 3)); the shape is one tuple",
-    "binomial": "ef.sum(ef.random.bernoulli((n, *shape), p), axis=0)",
-    "laplace": "ef.distributions.Laplace(loc, scale).sample(shape)",
-    "multivariate_normal": "mean + ef.random.normal((*shape, len(mean))) @ "
-    "ef.linalg.cholesky(cov).mT",
+    **_MADE,
+    **dict.fromkeys(["permuted", "shuffle"], "x = ef.random.permutation(x), a new value"),
     "choice": _CHOICE,
 }
 #: of `Generator`
@@ -265,10 +302,13 @@ GENERATORS: Final = {
         "generator.state = {'seed': number, 'ticket': 0}, or a new one: "
         "ef.random.Generator(number); generator.state['seed'] is its seed",
     ),
+    **_MADE,
     "choice": _CHOICE,
+    "clone_state": "ef.random.Generator(0) with generator.state = other.state",
     "integers": "generator.randint((2, 3), 0, 10): the shape comes first",
     "random": "generator.uniform((2, 3)), whose shape is one tuple",
-    "shuffle": "x = generator.permutation(x), which gives a new value",
+    **dict.fromkeys(["permuted", "shuffle"], "x = generator.permutation(x), a new value"),
+    "spawn": "ef.random.Generator(seed) with another seed",
     "standard_normal": "generator.normal((2, 3)), whose shape is one tuple",
 }
 #: of ``ef.config``

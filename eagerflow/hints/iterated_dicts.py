@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Final
 
 import eagerflow as ef
-from eagerflow.hints.names_of_source import UNKNOWN, Instance, Names, is_ours
+from eagerflow.hints.lookahead.names_of_source import UNKNOWN, Instance, Names, is_ours
 from eagerflow.hints.refused_calls import value_of
 
 __all__ = ["DICTS", "elements", "of_names", "remedy"]

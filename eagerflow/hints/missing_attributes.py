@@ -7,14 +7,18 @@ Names of other frameworks that have a hint of their own are attributes that rais
 from __future__ import annotations
 
 import inspect
+import re
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import eagerflow as ef
-from eagerflow.extending import nearest
+from eagerflow.extending import hint_about, nearest
 from eagerflow.hints import find
+from eagerflow.hints.call_forms import form_of
 from eagerflow.hints.parameter_names import VALUES
-from eagerflow.hints.refused_calls import form_of
+
+#: beginnings of hints that are expressions for a new value
+_RESULTS: Final = ("ef.", "x ", "x.", "-x")
 
 
 def remedy(error: AttributeError) -> str | None:
@@ -39,10 +43,33 @@ def remedy(error: AttributeError) -> str | None:
         function = vars(ef).get(name) if name in dir(ef) else None
         if inspect.isfunction(function):
             return f"ef.{form_of(function, name)}"
-        if name.endswith("_"):
-            return VALUES
-        return find("eagerflow", name) or _nearest(owner, name)
+        return in_place(name) or find("eagerflow", name) or _nearest(owner, name)
     return _nearest(owner, name)
+
+
+def in_place(name: str) -> str | None:
+    """The remedy for a method that elsewhere changes its tensor, ``exp_``, by that of ``exp``.
+
+    >>> from eagerflow.hints.missing_attributes import in_place
+    >>> in_place("exp_")
+    'tensors are values: x = ef.exp(x); of a variable, v.assign(ef.exp(v))'
+
+    Args:
+        name: of the method.
+    """
+    if not name.endswith("_"):
+        return None
+    plain = name[:-1]
+    text = hint_about(ef.Tensor, plain) or find("eagerflow", plain) or ""
+    first = text.partition("; ")[0]
+    if inspect.isfunction(getattr(ef.Tensor, plain, None)):
+        first = f"x.{plain}(...)"
+    elif plain in vars(ef):
+        first = f"ef.{plain}(x)"
+    if not first.startswith(_RESULTS):
+        return VALUES
+    of_variable = re.sub(r"\bx\b", "v", first)
+    return f"tensors are values: x = {first}; of a variable, v.assign({of_variable})"
 
 
 def _of_result(function: FunctionType, name: str) -> str | None:

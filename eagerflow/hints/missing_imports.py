@@ -6,7 +6,7 @@ import re
 from importlib import import_module
 from typing import Final
 
-from eagerflow.hints.names_of_source import hint_of
+from eagerflow.hints.lookahead.names_of_source import hint_of
 
 #: Python's text of ``from module import name``
 _NO_NAME: Final = re.compile(r"^cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")

@@ -51,6 +51,12 @@ OPTIM: Final = {
     "OneCycleLR": _SCHEDULE.format("OneCycleSchedule(0.1, total_steps=100)"),
     "ReduceLROnPlateau": "optimiser.lr may be set at any time: optimiser.lr = 0.5 * optimiser.lr",
     "SequentialLR": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
+    **dict.fromkeys(
+        ("ASGD", "Adafactor", "Adamax", "Muon", "NAdam", "RAdam", "Rprop"),
+        "not here: ef.optim.Adam and ef.optim.AdamW are near; a rule of your own is a subclass of "
+        "ef.optim.AbstractOptimiser",
+    ),
+    "LRScheduler": "a function of the number of updates is a schedule: lr=lambda n: ...",
     "SparseAdam": "ef.optim.Adam takes sparse gradients as they are",
     "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30)"),
     **dict.fromkeys(
@@ -67,6 +73,7 @@ OPTIM: Final = {
 _RATE: Final = "optimiser.current_lr is the rate of the next update, a tensor"
 #: of optimisers
 OPTIMISERS: Final = {
+    "add_param_group": "a second optimiser of the other variables, or one of all from the start",
     "apply_gradients": "optimiser.update(grads)",
     **dict.fromkeys(
         ("global_step", "iterations", "num_updates", "steps"),

@@ -110,7 +110,14 @@ NOT_HERE: Final = by_name(
         "the matrix is made Hermitian by the mean with its transpose; of one triangle, "
         "ef.tril(x) + ef.tril(x, -1).mT makes it": "UPLO",
         "ef.tensor(x) copies, ef.asarray(x) shares memory": "copy",
-        _COMMON: "order memory_format layout pin_memory non_blocking subok",
+        _COMMON: "order memory_format layout subok",
+        "leave it out: what is copied is there when it is read": "pin_memory non_blocking",
+        "leave it out: updates are made in the fastest way": "capturable foreach fused",
+        "leave it out on a CPU; for a GPU make it there: with ef.device('gpu:0'): ...": "device",
+        "before the layer, x = ef.nn.functional.pad(x, (1, 1, 1, 1), mode='reflect')": (
+            "padding_mode"
+        ),
+        "leave it out: the result is a tuple": "as_tuple",
         "logits= is the output of a net, without a softmax; for probabilities, "
         "logits=ef.log(probs) or, for one, ef.logit(p)": "probs",
         "a value without a dtype of its own takes that of its neighbours: x.astype(dtype) says "

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import eagerflow as ef
 from eagerflow.extending import nearest
 from eagerflow.hints import find
+from eagerflow.hints.call_forms import parameters_of, text_of
 from eagerflow.hints.parameter_names import (
     CALLED,
     CALLED_MODULES,
@@ -98,7 +99,7 @@ def remedy(error: TypeError) -> str | None:
     keyword = match["keyword"]
     if not keyword:
         return of_arguments(function, [], name)
-    others = _refused(_parameters(function) or [], _keywords(trace, keyword))
+    others = _refused(parameters_of(function) or [], _keywords(trace, keyword))
     return of_arguments(function, [*dict.fromkeys([keyword, *others])], name)
 
 
@@ -133,10 +134,10 @@ def of_arguments(function: Any, keywords: Sequence[str], name: str) -> str | Non
         function = function.forward
     if name.endswith(".forward"):
         name = _LAYER
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     if parameters is None:
         return None
-    form = f"{name}({_text(parameters)})"
+    form = f"{name}({text_of(parameters)})"
     if name in EXAMPLES:
         form += f", such as {EXAMPLES[name]}"
     if not keywords:
@@ -196,7 +197,7 @@ def of_call(
     >>> ef.hints.refused_calls.of_call(ef.sort, 2, ["axis"], "sort").partition("(")[0]
     'the call is sort'
     """
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     if parameters is None:
         return None
     refused = _refused(parameters, keywords)
@@ -216,11 +217,11 @@ def _of_layer(kind: Any, keyword: str) -> str | None:
     """The remedy for an argument of a layer's call that was given to its class."""
     if not (inspect.isclass(kind) and issubclass(kind, ef.nn.Module)):
         return None
-    parameters = _parameters(kind.forward) or []
+    parameters = parameters_of(kind.forward) or []
     name = _first_of((keyword, *NAMES.get(keyword, ())), [p.name for p in parameters])
     if name is None:
         return None
-    how = CONVERTED.get((name, keyword), f"{_LAYER}({_text(parameters)})")
+    how = CONVERTED.get((name, keyword), f"{_LAYER}({text_of(parameters)})")
     return f"{name}= is given where the layer is called: {how}"
 
 
@@ -236,19 +237,6 @@ def _of_count(form: str, name: str, parameters: Sequence[inspect.Parameter]) -> 
     if parameters and parameters[0].name == "shape":
         return f"{SHAPES}: {form}"
     return f"the call is {form}"
-
-
-def form_of(function: Any, name: str) -> str:
-    """The form of a call: ``sum(x, /, axis=None, dtype=None, *, keepdims=False)``.
-
-    Args:
-        function: a function of Python.
-        name: the name of the function in the text.
-
-    >>> ef.hints.refused_calls.form_of(ef.exp, "exp")
-    'exp(x, /)'
-    """
-    return f"{name}({_text(_parameters(function) or [])})"
 
 
 def last_frame(error: BaseException) -> FrameType | None:
@@ -450,26 +438,3 @@ def _refused(parameters: Sequence[inspect.Parameter], keywords: Sequence[str]) -
         return []
     taken = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
     return [keyword for keyword in keywords if keyword not in taken]
-
-
-def _parameters(function: Any) -> list[inspect.Parameter] | None:
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return None
-    return [p for p in parameters if p.name not in ("self", "cls")]
-
-
-def _text(parameters: Sequence[inspect.Parameter]) -> str:
-    """The parameters as text, without types; defaults that are objects are left out."""
-    plain = [
-        p.replace(annotation=p.empty, default=p.default if _is_plain(p.default) else ...)
-        for p in parameters
-    ]
-    return str(inspect.Signature(plain))[1:-1].replace("=Ellipsis", "=...")
-
-
-def _is_plain(default: Any) -> bool:
-    return default is inspect.Parameter.empty or isinstance(
-        default, (type(None), bool, int, float, str, tuple)
-    )

@@ -59,7 +59,8 @@ PROGRAMS: Final = {
             "ef.logaddexp(x * ln2, y * ln2) / ln2 with ln2 = 0.6931471805599453": "logaddexp2",
             "ef.argmax(ef.where(ef.isnan(x), -ef.inf, x))": "nanargmax",
             "ef.argmin(ef.where(ef.isnan(x), ef.inf, x))": "nanargmin",
-            "ef.devices() lists devices; ops run on one in `with ef.device('gpu:0'):`": "cuda",
+            "ef.devices() lists devices; ops run on one in `with ef.device('gpu:0'):`":
+                "accelerator cuda mps xpu",
             "isinstance(x, ef.Tensor)": "is_tensor isscalar",
             "ef.memory('gpu:0').in_use; a peak is not recorded":
                 "max_memory_allocated memory_allocated memory_stats memory_summary",
@@ -68,6 +69,10 @@ PROGRAMS: Final = {
             "ef.moveaxis(x, source, destination)": "movedim rollaxis",
             "ef.vstack(arrays)": "row_stack",
             "x[indices] = values": "place put putmask copyto",
+            "ef.concat([x, y]), ef.column_stack([x, y])": "c_ r_",
+            "x[1:, ::2]; np.s_ makes an index, too": "index_exp s_",
+            "ef.where(mask, x, fill) chooses; ef.nanmean and the like leave NaN out": "ma",
+            "ef.tensor(list(values))": "fromiter fromstring",
             "indices[0] * shape[1] + indices[1]": "ravel_multi_index",
             "ef.cumsum and the functions of ef.linalg, or NumPy's on x.numpy()":
                 "poly poly1d polyadd polyder polydiv polyfit polyint polymul polysub polyval roots "
@@ -79,9 +84,11 @@ PROGRAMS: Final = {
             "ef.diff(x)": "ediff1d",
             "ef.histogram(x, bins)": "histogram2d histogramdd histogram_bin_edges",
             "ef.matmul(x[..., None, :], y)[..., 0, :], x @ y": "vecmat matvec mv",
-            _HOST.format("np.hanning(n), …"): "bartlett blackman hamming hanning kaiser",
+            _HOST.format("np.hanning(n), …"): "bartlett bartlett_window blackman "
+                "blackman_window hamming hamming_window hann_window hanning kaiser kaiser_window",
             _HOST.format("np.load, np.save, np.savez"):
-                "fromfile genfromtxt loadtxt memmap savetxt savez savez_compressed",
+                "fromfile fromregex genfromtxt loadtxt memmap packbits savetxt savez "
+                "savez_compressed unpackbits",
             "ef.checkpoint.save(path, tree), ef.checkpoint.load(path)": "load save",
             "print(x); NumPy's np.set_printoptions is minded": "printoptions set_printoptions",
             "ef.config(check_nan=True) reports the op that makes one":
@@ -100,22 +107,40 @@ PROGRAMS: Final = {
             "ef.uint32": "uintc",
             # PyTorch
             "beta * x + alpha * (a @ b)": "addmm addmv baddbmm",
-            "x + value * a * b": "addcmul",
-            "x + value * a / b": "addcdiv",
             "ef.searchsorted(boundaries, x)": "bucketize",
             "ef.linalg.norm(x[:, None] - y[None], axis=-1)": "cdist dist",
             "ef.linalg.vecdot(x, y) / (ef.linalg.norm(x) * ef.linalg.norm(y))":
                 "cosine_similarity",
             "x.flatten(start_axis)": "flatten",
+            "x @ y": "spmm",
+            "real + 1j * imag": "complex",
+            "r * ef.exp(1j * angle)": "polar",
+            "x[..., 0] + 1j * x[..., 1]": "view_as_complex",
+            "ef.stack([x.real, x.imag], -1)": "view_as_real",
+            "ef.stack(ef.meshgrid(x, y, indexing='ij'), -1).reshape((-1, 2))": "cartesian_prod",
+            "i, j = ef.nonzero(ef.triu(ef.ones((n, n)), 1)); x[i], x[j]": "combinations",
+            "ef.tensor(value)": "scalar_tensor",
+            "leave it out: how elements lie in memory does not matter":
+                "channels_last channels_last_3d contiguous_format memory_format preserve_format",
+            "leave it out: products of float32 numbers are made in float32":
+                "get_float32_matmul_precision set_float32_matmul_precision set_flush_denormal",
+            "np.testing.assert_allclose(x, y) takes tensors":
+                "assert_allclose assert_close testing",
+            "ef.spawn(f) runs a function beside the program; ef.cluster has processes":
+                "fork multiprocessing futures",
+            "ef.tensor(data, dtype=ef.float16)": "HalfTensor",
+            "ef.tensor(data, dtype=ef.bfloat16)": "BFloat16Tensor",
+            "ef.tensor(data, dtype=ef.int16)": "ShortTensor",
+            "ef.tensor(data, dtype=ef.int8)": "CharTensor",
+            "ef.tensor(data, dtype=ef.uint8)": "ByteTensor",
+            "ef.zeros(()).device": "get_default_device",
+            "@ef.trace makes a graph of a function, and compiles it": "compiler",
             "x >= y": "ge",
             "x > y": "gt",
             "x <= y": "le",
             "x < y": "lt",
             "x != y": "ne",
             "x == y": "eq",
-            "x + weight * (y - x)": "lerp",
-            "x[mask]": "masked_select",
-            "ef.where(mask, value, x)": "masked_fill",
             "x * y": "mul",
             "x - y": "sub",
             "x / y": "div",

@@ -19,8 +19,9 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.hints import find
-from eagerflow.hints.names_of_source import Instance, Names, is_ours
-from eagerflow.hints.refused_calls import form_of, value_of
+from eagerflow.hints.call_forms import form_of
+from eagerflow.hints.lookahead.names_of_source import Instance, Names, is_ours
+from eagerflow.hints.refused_calls import value_of
 
 #: Python's texts name the type of a bound method
 _METHOD: Final = re.compile(r"'method'|\bmethod object\b|\bmethod\.__format__|\bnot method\b")

@@ -254,10 +254,11 @@ class Module:
 #: names of other frameworks; their replacements: `hints/nn.py`
 _HINTED: Final = """
     add_module append apply bfloat16 children compile cpu cuda double evaluate extend fit float
-    get_weights half load_state_dict
-    load_weights named_buffers named_children named_parameters predict
-    register_buffer register_parameter requires_grad_ save save_weights set_weights state_dict
-    to trainable_variables trainable_weights variables weights zero_grad
+    get_buffer get_parameter get_submodule get_weights half load_state_dict load_weights
+    named_buffers named_children named_parameters predict register_backward_hook register_buffer
+    register_forward_hook register_forward_pre_hook register_full_backward_hook register_module
+    register_parameter requires_grad_ save save_weights set_weights state_dict to
+    trainable_variables trainable_weights variables weights zero_grad
 """
 hint_at(Module, _HINTED.split())
 

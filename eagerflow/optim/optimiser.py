@@ -319,7 +319,7 @@ class AbstractOptimiser(ABC):
 
 #: names of other frameworks; their replacements: `hints/optim.py`
 _HINTED: Final = """
-    apply_gradients get_last_lr get_lr global_step iterations learning_rate load_state_dict
-    minimize num_updates param_groups state_dict step steps variables zero_grad
+    add_param_group apply_gradients get_last_lr get_lr global_step iterations learning_rate
+    load_state_dict minimize num_updates param_groups state_dict step steps variables zero_grad
 """
 hint_at(AbstractOptimiser, _HINTED.split())

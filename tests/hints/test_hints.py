@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from eagerflow import unknown_names
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import SettingError, TensorValueError, UnknownNameError
 from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
-from eagerflow.hints.attribute_names import ACCUMULATORS, ARRAYS, GRAPHS, PROFILES, QUEUES
-from eagerflow.hints.data import DATASETS, ITERATORS
+from eagerflow.hints.attribute_names import ACCUMULATORS, ARRAYS, GRAPHS, PROFILES, QUEUES, ROWS
+from eagerflow.hints.data import DATASETS, ITERATORS, NO_BASE
 from eagerflow.hints.function_names import GENERATORS, SPELLINGS
 from eagerflow.hints.nn import DRAWS, MODULES
 from eagerflow.hints.optim import LBFGS, OPTIMISERS, SCHEDULES
@@ -64,6 +65,121 @@ def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) ->
 def test_each_name_of_a_table_is_listed_by_its_class(owner: type) -> None:
     absent = {n for n, v in vars(owner).items() if isinstance(v, unknown_names.AbstractAbsent)}
     assert absent == set(ATTRIBUTES[owner.__name__])
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("slogdet", "ef.linalg.slogdet(x, /)"),
+        ("dropout", "ef.nn.functional.dropout(x, p=0.5, training=True, *, generator=None)"),
+        ("default_generator", "ef.random.default_generator()"),
+        ("functional", "ef.nn.functional"),
+        ("conv2d", "ef.nn.functional.conv2d(input, weight, bias=None"),
+        ("nn.Adam", "ef.optim.Adam(variables, lr=0.001"),
+        ("linalg.einsum", "ef.einsum(*args, optimize="),
+        ("ctc_loss", "not here: ef.scan over time"),
+        ("nn.GaussianNLLLoss", "-ef.distributions.Normal(mean, ef.sqrt(variance)).log_prob(y)"),
+        ("nn.ReflectionPad2d", "use the function ef.nn.functional.pad in forward"),
+        ("nn.Dropout2d", "use the function ef.nn.functional.dropout2d(x, p, training=self.tr"),
+        ("clamp_", "did you mean 'clip'?"),
+        ("floor_", "did you mean 'floor'?"),
+    ],
+)
+def test_a_name_of_another_namespace_is_an_error_with_its_place(path: str, hint: str) -> None:
+    *spaces, name = path.split(".")
+    with pytest.raises(UnknownNameError) as caught:
+        getattr(reduce(getattr, spaces, ef), name)
+    assert str(caught.value.hint).startswith(hint)
+
+
+#: public names that programs of PyTorch use most
+_COMMON_NAMES = {
+    "": """addcmul amax as_tensor baddbmm batch_norm bernoulli block_diag bmm bucketize
+        cartesian_prod cat cdist chunk clamp clone combinations complex conv1d conv2d conv3d cuda
+        default_generator det detach dropout embedding enable_grad flatten float frac from_numpy
+        gather Generator get_default_dtype get_num_threads get_rng_state group_norm half histc
+        index_select inference_mode initial_seed inverse is_grad_enabled is_tensor kl_div kthvalue
+        layer_norm lerp load logcumsumexp logdet long manual_seed masked_fill masked_select
+        matrix_exp matrix_power mm mode mps multinomial multiprocessing mv narrow no_grad norm
+        normal numel permute pinverse pixel_shuffle poisson polar prelu qr rand rand_like randint
+        randn randn_like randperm repeat_interleave rms_norm save scalar_tensor scatter selu
+        set_float32_matmul_precision set_grad_enabled set_num_threads slogdet solve svd swapdims
+        take_along_dim tensor_split testing unbind unflatten unique_consecutive unsqueeze
+        view_as_complex view_as_real""",
+    "nn": """AdamW Bilinear Buffer ConstantPad2d CrossEntropyLoss CTCLoss Dropout1d Dropout2d
+        Dropout3d ELU EmbeddingBag Fold GaussianNLLLoss GELU GLU Hardswish HuberLoss InstanceNorm2d
+        KLDivLoss L1Loss LazyConv2d LazyLinear LeakyReLU LogSoftmax MSELoss Mish ModuleDict
+        ModuleList NLLLoss PReLU Parameter ParameterDict ParameterList PixelShuffle PoissonNLLLoss
+        ReLU ReLU6 ReflectionPad2d ReplicationPad2d SELU SiLU Sigmoid SmoothL1Loss SoftMarginLoss
+        Softmax Softplus SyncBatchNorm Tanh Transformer TripletMarginLoss Unflatten Unfold
+        Upsample UpsamplingBilinear2d ZeroPad2d parameter utils""",
+    "nn.functional": """bilinear ctc_loss embedding_bag fold gaussian_nll_loss grid_sample
+        gumbel_softmax hinge_embedding_loss poisson_nll_loss soft_margin_loss unfold upsample""",
+    "nn.init": """calculate_gain constant_ dirac_ eye_ kaiming_normal_ kaiming_uniform_ normal_
+        ones_ orthogonal_ trunc_normal_ uniform_ xavier_normal_ xavier_uniform_ zeros_""",
+    "optim": """ASGD Adamax ChainedScheduler ConstantLR CosineAnnealingLR
+        CosineAnnealingWarmRestarts CyclicLR ExponentialLR LambdaLR LinearLR MultiStepLR
+        MultiplicativeLR NAdam OneCycleLR Optimizer PolynomialLR RAdam ReduceLROnPlateau Rprop
+        SequentialLR SparseAdam StepLR lr_scheduler swa_utils""",
+    "data": """BatchSampler ChainDataset ConcatDataset DataLoader DistributedSampler IterableDataset
+        RandomSampler Sampler SequentialSampler StackDataset Subset SubsetRandomSampler
+        TensorDataset WeightedRandomSampler default_collate get_worker_info random_split""",
+    "distributions": """Binomial Cauchy Chi2 Distribution Geometric Gumbel HalfNormal Independent
+        InverseGamma LogNormal MixtureSameFamily Multinomial MultivariateNormal NegativeBinomial
+        OneHotCategorical Pareto RelaxedBernoulli RelaxedOneHotCategorical StudentT TanhTransform
+        TransformedDistribution Weibull kl_divergence""",
+}
+
+
+@pytest.mark.parametrize("space", list(_COMMON_NAMES))
+def test_names_that_programs_of_pytorch_use_most_have_a_hint(space: str) -> None:
+    module = reduce(getattr, filter(None, space.split(".")), ef)
+    silent = []
+    for name in _COMMON_NAMES[space].split():
+        try:
+            getattr(module, name)
+        except UnknownNameError as error:
+            silent += [] if error.hint else [name]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("name", "mean"),
+    [
+        ("binomial", 3 * 0.4),
+        ("chisquare", 5.0),
+        ("geometric", 1 / 0.4),
+        ("laplace", 1.0),
+        ("logistic", 1.0),
+        ("lognormal", math.exp(0.5 + 0.25**2 / 2)),
+        ("negative_binomial", 3 * 0.6 / 0.4),
+        ("pareto", 1 / 3),
+        ("rayleigh", 2 * math.sqrt(math.pi / 2)),
+        ("standard_exponential", 1.0),
+        ("standard_gamma", 2.5),
+        ("standard_t", 0.0),
+        ("weibull", math.gamma(1.25)),
+    ],
+)
+def test_a_draw_that_is_made_of_others_has_its_mean(name: str, mean: float) -> None:
+    values = {
+        "a": 4.0, "concentration": 2.5, "df": 5.0, "ef": ef, "loc": 1.0, "mean": 0.5, "n": 3,
+        "p": 0.4, "scale": 2.0, "shape": (100_000,), "sigma": 0.25,
+    }  # fmt: skip
+    ef.random.seed(0)
+    draws = eval(MODULE_NAMES["eagerflow.random"][name], values)
+    assert draws.shape == (100_000,)
+    assert float(draws.mean()) == pytest.approx(mean, abs=0.03)
+
+
+def test_a_text_that_a_hint_repeats_is_that_of_the_error() -> None:
+    variable = ef.Variable([1.0])
+    with pytest.raises(ef.errors.VariableError) as caught:
+        variable[0] = 2.0
+    assert str(caught.value.hint).replace("write ", "of a variable: ") == ROWS
+    with pytest.raises(TensorValueError) as refused:
+        type("Rows", (ef.data.Dataset,), {})
+    assert refused.value.hint == NO_BASE.format("Rows")
 
 
 def test_the_first_error_loads_the_hints() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.hints import iterated_dicts
-from eagerflow.hints.rest_of_source import rest_of_source
+from eagerflow.hints.lookahead.rest_of_source import rest_of_source
 from eagerflow.source import users_frame
 
 _BEFORE = """\

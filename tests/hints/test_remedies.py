@@ -39,7 +39,17 @@ def _notes(error: BaseException) -> list[str]:
         ("sumn", "the nearest is sum(axis=None, dtype=None, *, out=None, keepdims=False)"),
         ("shpe", "the nearest is shape"),
         ("ptp", "ef.ptp(x, /, axis=None, *, keepdims=False)"),
-        ("clamp_", "tensors are values, take the result instead: y = f(x), or x[...] = f(x)"),
+        (
+            "clamp_",
+            "tensors are values: x = x.clip(low, high); of a variable, v.assign(v.clip(low, high))",
+        ),
+        ("exp_", "tensors are values: x = ef.exp(x); of a variable, v.assign(ef.exp(v))"),
+        ("cauchy_", "tensors are values, take the result instead: y = f(x), or x[...] = f(x)"),
+        (
+            "slogdet_",
+            "tensors are values: x = ef.linalg.slogdet(x); of a variable, "
+            "v.assign(ef.linalg.slogdet(v))",
+        ),
         ("put", "x[indices] = values"),
     ],
 )

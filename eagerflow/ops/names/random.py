@@ -168,8 +168,10 @@ class Generator:
 
 #: names of other frameworks, whose replacements are in `hints/function_names.py`
 _HINTED: Final = """
-    bit_generator choice get_state initial_seed integers load_state_dict manual_seed random seed
-    set_state shuffle standard_normal state_dict
+    binomial bit_generator chisquare choice clone_state geometric get_state initial_seed integers
+    laplace load_state_dict logistic lognormal manual_seed multivariate_normal negative_binomial
+    pareto permuted random rayleigh seed set_state shuffle spawn standard_cauchy
+    standard_exponential standard_gamma standard_normal standard_t state_dict weibull
 """
 hint_at(Generator, _HINTED.split())
 

@@ -430,7 +430,11 @@ class Variable(AbstractArray):
     __ixor__ = _no_in_place("^")
     __ilshift__ = _no_in_place("<<")
     __irshift__ = _no_in_place(">>")
-    __setitem__ = _refuse("v[...] = x", "write v.scatter_update(rows, x), or v.assign(x)")
+    __setitem__ = _refuse(
+        "v[...] = x",
+        "write v.scatter_update(rows, x) for rows, such as ef.arange(2, 5), v.assign(x) for all, "
+        "or v.assign(ef.index_update(v, (slice(2, 5), 0), x))",
+    )
 
     # --- display, and copies ---
 

@@ -17,95 +17,45 @@ from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.extending import hint_about
-from eagerflow.hints import ATTRIBUTES, MODULE_NAMES, iterated_dicts, uncalled_methods
-from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS
+from eagerflow.hints import MODULE_NAMES, iterated_dicts, uncalled_methods
 from eagerflow.hints.data import DATASETS
-from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES, OWN_OPS
-from eagerflow.hints.names_of_source import ABSENT, UNKNOWN, Instance, Names, hint_of, is_ours
-from eagerflow.hints.optim import OPTIM, OPTIMISERS, SCHEDULES
+from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES
+from eagerflow.hints.lookahead import mutations
+from eagerflow.hints.lookahead.names_of_source import (
+    ABSENT,
+    UNKNOWN,
+    Instance,
+    Names,
+    hint_of,
+    is_ours,
+)
+from eagerflow.hints.lookahead.unknown_objects import (
+    ANYWHERE,
+    OF_OBJECTS,
+    integer_of,
+    may_be_ours,
+    of_method,
+    refusal,
+)
+from eagerflow.hints.optim import OPTIM, SCHEDULES
 from eagerflow.hints.parameter_names import (
-    CALLED,
-    CALLED_OF_MODULES,
     NOT_HERE,
     PAIRS,
     SHAPES,
     SWAPPED,
     not_here,
 )
-from eagerflow.hints.refused_calls import of_call
 from eagerflow.optim.parameters import NO_GROUPS
 
 __all__ = ["rest_of_source"]
 
-#: methods of modules and optimisers that show that code is PyTorch's, whatever the object
-_METHODS: Final = (
-    "add_module", "load_state_dict", "named_buffers", "named_children", "named_modules",
-    "named_parameters", "register_buffer", "register_parameter", "requires_grad_", "state_dict",
-    "zero_grad",
-)  # fmt: skip
-_KINDS: Final = (str, bytes, list, dict, set, tuple, complex, int, type(ef.zeros(0).numpy()))
-#: attributes that objects of many kinds have: a hint for them needs the class of the object
-_COMMON: Final = {name for kind in _KINDS for name in dir(kind)} | {
-    "at",
-    "diff",
-    "expand",
-    "gather",
-    "median",
-    "sub",
-    "unique",
-    "where",
-}
-#: in hints for methods that several classes have
-_CLASSES: Final = {
-    "Module": "of a module",
-    "AbstractOptimiser": "of an optimiser",
-    "AbstractSchedule": "of a schedule",
-    "Dataset": "of a dataset",
-}
-
-
-#: what the names of objects of a class often contain
-_NAMED: Final = {
-    "Module": re.compile("net|model|module|layer|encoder|decoder|actor|critic|policy"),
-    "AbstractOptimiser": re.compile("opt"),
-    "AbstractSchedule": re.compile("sched"),
-    "Dataset": re.compile("data|loader"),
-}
-
-
-def _of_classes(method: str, owner: str) -> str:
-    """The hint for a method of an object of unknown class, by the classes that it may be of.
-
-    Args:
-        method: the name of the method.
-        owner: the name of the object, which may tell its class.
-    """
-    having = [kind for kind in _CLASSES if method in ATTRIBUTES[kind]]
-    named = [kind for kind in having if _NAMED[kind].search(owner.lower())]
-    kinds = named if len(named) == 1 else having
-    hints: dict[str, list[str]] = {}
-    for kind in kinds:
-        hints.setdefault(ATTRIBUTES[kind][method], []).append(_CLASSES[kind])
-    if len(hints) == 1:
-        return next(iter(hints))
-    return "; ".join(
-        f"{' and '.join(kinds)}: {hint.partition('; ')[0]}" for hint, kinds in hints.items()
-    )
-
-
-#: methods of objects of any class that only PyTorch's objects have
-_ANYWHERE: Final = {name: text for name, text in ARRAYS.items() if name not in _COMMON}
 #: names of every module, for those below modules that eagerflow lacks: `optim.lr_scheduler.StepLR`
 _BELOW: Final = {
     **{name: text for table in MODULE_NAMES.values() for name, text in table.items()},
     **FUNCTIONS_OF_MODULES,
 }
-#: attributes of objects of unknown class that only PyTorch's objects have
-_OF_OBJECTS: Final = {**OWN_OPS, "param_groups": OPTIMISERS["param_groups"]}
-#: keywords of methods that show that an object is a tensor of PyTorch
-_KEYWORDS: Final = ("dim", "keepdim")
 _CUDA: Final = re.compile(r"cuda(:\d+)?$")
-_LIMIT: Final = 40
+_LIMIT: Final = 80  # each row that is cut costs the user a run
 _LENGTH: Final = 50
 _INSTRUCTION: Final = 2  # bytes of an instruction
 _WRITTEN: Final = 3  # expressions that a hint for several lines quotes
@@ -202,7 +152,7 @@ class _Reader:
     def __init__(self, tree: ast.AST, names: Names, frame: FrameType) -> None:
         self._names = names
         others = {"torch", "tensorflow", "jax"}.intersection(self._names.packages)
-        self._anywhere = {} if others else _ANYWHERE
+        self._anywhere = {} if others else ANYWHERE
         at = _instruction(frame)
         #: what the error itself is about, and owners of names that already have a hint
         self._told = {n for n in ast.walk(tree) if isinstance(n, ast.expr) and _span(n) == at}
@@ -224,6 +174,10 @@ class _Reader:
                 return self._of_pair(call)
             case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=0 | 1)):
                 return self._of_pair(call) if _axis(call) else None  # of axis 0 it may be meant
+            case ast.Subscript(ctx=ast.Store()):
+                return mutations.of_subscript(node, self._names) if self._anywhere else None
+            case ast.ClassDef():
+                return mutations.of_class(node, self._names)
             case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
                 return uncalled_methods.of_test(test, self._names)
         return iterated_dicts.of_names(node, self._names) if self._anywhere else None
@@ -238,7 +192,8 @@ class _Reader:
         for name in path:
             hint = hint_of(module, name) if isinstance(module, ModuleType) else None
             if hint is not None:
-                return "; ".join(filter(None, map(_BELOW.get, names))) or hint
+                hints = dict.fromkeys(_BELOW[name] for name in names if name in _BELOW)
+                return "; ".join(hints) or hint
             module = getattr(module, name, None)
         if not isinstance(module, ModuleType):
             return None
@@ -256,15 +211,19 @@ class _Reader:
             return hint_of(owner, node.attr) if is_ours(owner) else None
         kind = owner.kind if isinstance(owner, Instance) else owner
         if inspect.isclass(kind):
-            return hint_about(kind, node.attr)
+            own = self._names.is_self(node.value) and node.attr in self._names.defined
+            return None if own else hint_about(kind, node.attr)
         if owner is ABSENT and self._names.is_lacking(node.value) and node.attr in _BELOW:
             self._told.update(n for n in ast.walk(node.value) if isinstance(n, ast.expr))
             return _BELOW[node.attr]
         unknown = owner is UNKNOWN and self._anywhere and node.attr not in self._names.defined
-        if unknown and node.attr in _OF_OBJECTS:
-            return _OF_OBJECTS[node.attr]
+        if unknown and node.attr in OF_OBJECTS:
+            return OF_OBJECTS[node.attr]
         if self._anywhere and node.attr in SCHEDULES and self._is_schedule(node.value):
             return SCHEDULES[node.attr]
+        if node.attr in ("values", "indices") and self._anywhere:
+            pair = node.value if isinstance(node.value, ast.Call) else None
+            return self._of_pair(pair) if pair is not None and _axis(pair) is not None else None
         if node.attr == "dataset" and ast.unparse(node.value).endswith("loader"):
             return DATASETS["dataset"]
         return None
@@ -319,11 +278,15 @@ class _Reader:
         called = self._names.callee(call)
         if call in self._told:
             return None
-        known = uncalled_methods.of_length(call, self._names) or self._of_swap(call)
+        known = (
+            uncalled_methods.of_length(call, self._names)
+            or self._of_swap(call)
+            or mutations.of_save(call, called)
+        )
         if known is not None:
             return known
         if isinstance(called, Instance) and issubclass(called.kind, ef.nn.Module):
-            return _refusal(called.kind.forward, call, called.kind.__name__)
+            return refusal(called.kind.forward, call, called.kind.__name__)
         if not inspect.isfunction(called) and not inspect.isclass(called):
             return self._of_unknown(call)
         if not is_ours(called) or self._names.is_own(call.func):
@@ -335,7 +298,7 @@ class _Reader:
         return (
             self._of_shape(called, call)
             or self._of_order(called, call)
-            or _refusal(called, call, called.__name__)
+            or refusal(called, call, called.__name__)
         )
 
     def _of_shape(self, called: Any, call: ast.Call) -> str | None:
@@ -363,39 +326,19 @@ class _Reader:
 
     def _of_unknown(self, call: ast.Call) -> str | None:
         """The hint for a method of an object of unknown class, if PyTorch's tensors have it."""
-        if not isinstance(call.func, ast.Attribute) or not self._anywhere:
+        if not self._anywhere or call.func in self._told:
             return None
-        name, owner = call.func.attr, self._names.value(call.func.value)
-        if not _may_be_ours(owner) or name in self._names.defined or call.func in self._told:
-            return None
-        if isinstance(owner, Instance) and hint_about(owner.kind, name) is not None:
-            return None  # the attribute is told
-        if name in self._anywhere and not (name in ALSO_METHODS and _takes_arrays(call)):
-            return self._anywhere[name]
-        if name in _COMMON and name in ARRAYS and _is_pytorchs(call):
-            return ARRAYS[name]
-        if name in _METHODS:
-            return _of_classes(name, ast.unparse(call.func.value).rpartition(".")[2])
-        if name in CALLED_OF_MODULES and not call.args:
-            return CALLED_OF_MODULES[name]
-        if name == "size" and call.args:
-            return CALLED["size"]
-        if name == "view" and (len(call.args) > 1 or isinstance(call.args[0], ast.UnaryOp)):
-            return ARRAYS["view"]
-        if not any(k.arg in _KEYWORDS for k in call.keywords):
-            return None
-        method = getattr(ef.Tensor, name, None)
-        return None if method is None else _refusal(method, call, name, count=False)
+        return of_method(call, self._names)
 
     def _of_swap(self, call: ast.Call) -> str | None:
         """The hint for ``x.transpose(1, 2)``, which swaps two axes elsewhere."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "transpose":
             return None
-        axes = tuple(map(_integer, call.args))
+        axes = tuple(map(integer_of, call.args))
         # of a matrix, (1, 0) are all axes in reverse order, as here
         if len(axes) != 2 or None in axes or axes == (1, 0) or "transpose" in self._names.defined:
             return None
-        ours = bool(self._anywhere) and _may_be_ours(self._names.value(call.func.value))
+        ours = bool(self._anywhere) and may_be_ours(self._names.value(call.func.value))
         return SWAPPED.format(axes=axes) if ours else None
 
     def _of_pair(self, call: ast.Call) -> str | None:
@@ -403,7 +346,7 @@ class _Reader:
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in PAIRS:
             return None
         owner, name = self._names.value(call.func.value), call.func.attr
-        if owner is not ef and not (self._anywhere and _may_be_ours(owner)):
+        if owner is not ef and not (self._anywhere and may_be_ours(owner)):
             return None
         return PAIRS[name]
 
@@ -412,26 +355,11 @@ def _is_optimiser(kind: object) -> bool:
     return inspect.isclass(kind) and issubclass(kind, ef.optim.AbstractOptimiser)
 
 
-def _may_be_ours(owner: object) -> bool:
-    """Whether the owner of a name is an object of eagerflow, or may be one."""
-    kinds = owner.kind.__mro__ if isinstance(owner, Instance) else ()
-    return owner is UNKNOWN or any(map(is_ours, kinds))
-
-
 def _axis(call: ast.Call) -> int | None:
     """The axis of `x.max(1)`, `f.max(x, 1)` or `x.max(axis=1)`, if it is written as a number."""
     named = [k.value for k in call.keywords if k.arg in ("axis", "dim")]
     axes = named or call.args[-1:]
-    return _integer(axes[0]) if axes else None
-
-
-def _integer(node: ast.expr) -> int | None:
-    """The value of an integer that is written as a number, such as ``-1``."""
-    try:
-        value = ast.literal_eval(node)
-    except ValueError:
-        return None
-    return value if type(value) is int else None
+    return integer_of(axes[0]) if axes else None
 
 
 def _instruction(frame: FrameType) -> tuple[int | None, ...]:
@@ -445,11 +373,6 @@ def _span(node: ast.expr) -> tuple[int | None, ...]:
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
-def _takes_arrays(call: ast.Call) -> bool:
-    """Whether a call has arguments that are no numbers: then it is a function of some namespace."""
-    return not all(isinstance(a, ast.Constant | ast.UnaryOp) for a in call.args)
-
-
 def _names_behind_shape(called: Any) -> list[str]:
     """The parameters of a draw that may follow its shape by position; none of other functions."""
     drawn = called, getattr(called, "__wrapped__", called)  # of a generator's method
@@ -460,27 +383,8 @@ def _names_behind_shape(called: Any) -> list[str]:
     return names[1:] if names[:1] == ["shape"] else []
 
 
-def _is_pytorchs(call: ast.Call) -> bool:
-    """Whether a method that objects of many kinds have is called as only PyTorch's tensors are."""
-    name, count = getattr(call.func, "attr", ""), len(call.args)
-    keywords = {keyword.arg for keyword in call.keywords}
-    match name:
-        case "gather":  # (axis, indices)
-            by_position = count == 2 and _integer(call.args[0]) is not None
-            return (by_position and not keywords) or keywords in ({"dim", "index"}, {"index"})
-        case "expand":  # -1 keeps the size of an axis
-            return count > 1 and not keywords and any(_integer(a) == -1 for a in call.args)
-    return False
-
-
 def _known(called: Any, call: ast.Call) -> str | None:
     """The hint for the first keyword that a function does not take, whatever the function."""
     taken = inspect.signature(called).parameters
     names = [k.arg for k in call.keywords if k.arg is not None and k.arg not in taken]
     return next((not_here(name) for name in names if name in NOT_HERE), None)
-
-
-def _refusal(function: Any, call: ast.Call, name: str, *, count: bool = True) -> str | None:
-    count = count and not any(isinstance(a, ast.Starred) for a in call.args)
-    keywords = [k.arg for k in call.keywords if k.arg is not None]
-    return of_call(function, len(call.args) if count else None, keywords, name)

@@ -13,11 +13,11 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import wrong_calls
-from eagerflow.hints.rest_of_source import rest_of_source
+from eagerflow.hints.lookahead.rest_of_source import rest_of_source
 from eagerflow.source import users_frame
 
 _PROGRAMS = sorted((Path(__file__).parent / "pytorch_programs").glob("*.txt"))
-_NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+_NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 _LINES = re.compile(r"^    line ([\d, ]+): ", re.MULTILINE)
 
 
@@ -120,13 +120,53 @@ def test_each_line_of_a_program_of_pytorch(path: Path, monkeypatch: Any, tmp_pat
         ("y.gather(dim=1, index=a)", "line 3: y.gather: ef.take_along_axis(x, indices, axis)"),
         ("f(x).expand(-1, 4)", "line 3: f(x).expand: ef.broadcast_to(x, shape)"),
         ("ef.sort(x, 1, axis=1)", "line 3: ef.sort: the call is sort(x, /, axis=-1"),
+        ("q(s).max(1).indices", "line 3: q(s).max(1).indices: values and indices are two calls"),
+        ("q(s).max(axis=1).values", "line 3: q(s).max(axis=1).values: values and indices"),
+        ("x.exp_()", "line 3: x.exp_: tensors are values: x = ef.exp(x); of a variable"),
+        ("m.clamp_(0, 1)", "line 3: m.clamp_: tensors are values: x = x.clip(low, high)"),
+        ("w.uniform_(0, 1)", "line 3: w.uniform_: x[...] = ef.random.uniform(x.shape, low, high)"),
+        ("optimizer.step()", "line 3: optimizer.step: zero_grad, backward and step are two lines"),
+        ("loss = None\nloss.backward()", "line 4: loss.backward: zero_grad, backward and step"),
+        ("x.to(d, non_blocking=True)", "line 3: x.to: leave non_blocking= out: what is copied"),
+        ("x.amax(dim=1)", "line 3: x.amax: ef.amax(x, axis)"),
+        ("ef.dropout(x)", "line 3: ef.dropout: ef.nn.functional.dropout(x, p=0.5"),
+        (
+            "ef.checkpoint.save({'a': x}, path)",
+            "ef.checkpoint.save: the path comes first: ef.check",
+        ),
+        ("ef.save(net.state_dict(), 'net.pt')", "line 3: ef.save: the path comes first: ef.checkp"),
+        ("ef.save(values, f'{x}.pt')", "line 3: ef.save: the path comes first: ef.checkpoint.save"),
+        ("v = ef.Variable(x)\nv[1:3] = 0", "line 4: v[1:3]: of a variable: v.scatter_update(rows"),
+        (
+            "for n, p in net.parameters.items():\n    p[2:4] = 1.0",
+            "line 4: p[2:4]: of a variable: v.scatter_update(rows, x) for rows, such as",
+        ),
+        ("for p in net.parameters():\n    p[0] = 1.0", "line 4: p[0]: of a variable: v.scatter_"),
+        (
+            "class Rows(ef.data.Dataset): ...",
+            "line 3: class Rows(ef.data.Dataset): leave out the base: an object with __len__ and",
+        ),
+        (
+            "from eagerflow.utils.data import Dataset\nclass Rows(Dataset): ...",
+            "line 4: class Rows(Dataset): leave out the base: an object with __len__ and __getit",
+        ),
+        (
+            "class Net(ef.nn.Module):\n    def __init__(self):\n        self.apply(f)",
+            "line 5: self.apply: for module in net.modules(): ...",
+        ),
+        (
+            "from eagerflow.nn.utils.rnn import pad_sequence, pack_sequence",
+            "pack_sequence: dataset.padded_batch(16) pads sequences to one length, of a list x = "
+            "next(iter(ef.data.Dataset.from_iterable(rows).padded_batch(len(rows)))); recurrent "
+            "layers take their lengths: lstm(x, lengths=lengths)\n",
+        ),
         ("ef.optim.schedules.warmup(3)", "line 3: ef.optim.schedules.warmup: a schedule is"),
     ],
 )
 def test_a_line(line: str, hint: str) -> None:
     rest = _rest(f"import eagerflow as ef\nef.manual_seed(0)\n{line}\n")
     assert rest is not None
-    assert hint in rest
+    assert hint in f"{rest}\n"
 
 
 @pytest.mark.parametrize(
@@ -184,6 +224,16 @@ def test_the_classes_of_an_object_without_a_telling_name_are_told_in_brief() -> 
         "loop.gather(first, second)",
         "group.gather(1)",
         "frame.expand(2, 3)",
+        "scheduler_of_jobs.step()",
+        "close_(x); x.close_()",
+        "frame.values, frame.indices",
+        "x = ef.zeros(3)\nx[0] = 1.0",
+        "for name, row in table.items():\n    row[0] = 1.0",
+        "ef.checkpoint.save(path, {'a': 1})",
+        "ef.checkpoint.save('a', tree)",
+        "class Net(ef.nn.Module):\n    def apply(self, f): ...\n    def run(self): self.apply(f)",
+        "class Net(ef.nn.Module):\n    @staticmethod\n    def run(x): x.apply(f)",
+        "class Rows(Dataset): ...",
     ],
 )
 def test_what_is_right_or_of_others_is_not_told(line: str) -> None:
@@ -429,7 +479,7 @@ def test_without_a_source_nothing_is_told() -> None:
 
 def test_long_lists_end() -> None:
     names = [n for n in dir(ef.nn.functional) if not n.startswith("_")]
-    source = "".join(f"ef.nn.{n}\n" for n in names if not hasattr(ef.nn, n))
+    source = "".join(f"ef.nn.{n}\nef.random.{n}\n" for n in names if not hasattr(ef.nn, n))
     rest = _rest("import eagerflow as ef\nef.manual_seed(0)\n" + source)
     assert rest is not None
     assert re.search(r"\n    and \d+ more$", rest)

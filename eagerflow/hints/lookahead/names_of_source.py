@@ -28,6 +28,8 @@ _SUGGESTION: Final = re.compile(r"^did you mean '([\w.]+)'\?$|^ef\.([\w.]+)\(")
 _PARAMETERS: Final = ("weight", "bias")
 #: methods that return their module elsewhere
 _FLUENT: Final = ("cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "to", "train")
+#: decorators of methods whose first parameter is not the object
+_WITHOUT_OBJECT: Final = {"classmethod", "staticmethod"}
 #: functions that return an object like their argument
 _COPIES: Final = ("copy.copy", "copy.deepcopy", "deepcopy")
 
@@ -46,7 +48,7 @@ def is_ours(value: object) -> bool:
     Args:
         value: any.
 
-    >>> from eagerflow.hints.names_of_source import is_ours
+    >>> from eagerflow.hints.lookahead.names_of_source import is_ours
     >>> is_ours(ef.nn), is_ours(ef.exp), is_ours(len)
     (True, True, False)
     """
@@ -61,7 +63,7 @@ def hint_of(module: ModuleType, name: str) -> str | None:
         module: of eagerflow.
         name: the name.
 
-    >>> from eagerflow.hints.names_of_source import hint_of
+    >>> from eagerflow.hints.lookahead.names_of_source import hint_of
     >>> hint_of(ef, "manual_seed"), hint_of(ef, "exp")
     ('ef.random.seed(number)', None)
     """
@@ -85,7 +87,7 @@ class Names:
             only modules, optimisers and the like are taken from there.
 
     >>> import ast
-    >>> from eagerflow.hints.names_of_source import Names
+    >>> from eagerflow.hints.lookahead.names_of_source import Names
     >>> tree = ast.parse("import eagerflow as ef; opt = ef.optim.Adam([v]); opt.step")
     >>> Names(tree, {}).value(tree.body[2].value.value).kind.__name__
     'Adam'
@@ -102,6 +104,9 @@ class Names:
         self._assigned: dict[str, list[ast.expr]] = {}  # to each name and self.name
         self._unpacked: dict[str, list[tuple[int, ast.Call]]] = {}
         self._bound: set[str] = set()  # by loops and ``with`` statements
+        self._looped: dict[str, list[ast.expr]] = {}  # what loops that bind a name go over
+        self._selves: dict[int, ast.ClassDef] = {}  # the class, by the id of a node for its object
+        self._lacking: set[str] = set()  # imported from modules that eagerflow lacks
         self._annotated: dict[str, list[ast.expr]] = {}
         self._passed: dict[str, list[ast.expr]] = {}  # to each name that is a parameter
         self._parameters: set[str] = set()  # without annotations
@@ -116,6 +121,10 @@ class Names:
             self._note(node)
             if isinstance(node, ast.arg) and node.annotation is None:
                 self._parameters.add(node.arg)
+            if isinstance(node, ast.For):
+                for part in ast.walk(node.target):
+                    if isinstance(part, ast.Name):
+                        self._looped.setdefault(part.id, []).append(node.iter)
             bound = node.target if isinstance(node, ast.For) else None
             bound = node.optional_vars if isinstance(node, ast.withitem) else bound
             self._bound.update(() if bound is None else [ast.unparse(bound)])
@@ -129,6 +138,7 @@ class Names:
                 self._note_import(node)
             case ast.ClassDef():
                 self._classes[node.name] = node
+                self._note_selves(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.defined.add(node.name)
                 self.functions.add(node.name)
@@ -153,11 +163,25 @@ class Names:
             owner = _module(node.module or "")
             for each in node.names:
                 self._imported[each.asname or each.name] = _member(owner, each.name)
+                if owner is ABSENT and (node.module or "").startswith(f"{ef.__name__}."):
+                    self._lacking.add(each.asname or each.name)
             return
         for each in node.names:
             self.packages.add(each.name.partition(".")[0])
             whole = each.name if each.asname else each.name.partition(".")[0]
             self._imported[each.asname or whole] = _module(whole)
+
+    def _note_selves(self, definition: ast.ClassDef) -> None:
+        """Note which names in the methods of a class stand for its object."""
+        for method in definition.body:
+            if not isinstance(method, ast.FunctionDef) or not method.args.args:
+                continue
+            if _WITHOUT_OBJECT.intersection(map(ast.unparse, method.decorator_list)):
+                continue
+            first = method.args.args[0].arg
+            for node in ast.walk(method):
+                if isinstance(node, ast.Name) and node.id == first:
+                    self._selves[id(node)] = definition
 
     def _note_arguments(self, call: ast.Call) -> None:
         """Note what a call of a function of the source passes to its parameters."""
@@ -178,6 +202,32 @@ class Names:
         """
         return self._assigned.get(target, ())
 
+    def looped_over(self, name: str) -> Sequence[ast.expr]:
+        """The expressions of the loops that bind a name.
+
+        Args:
+            name: the name.
+        """
+        return self._looped.get(name, ())
+
+    def is_self(self, node: ast.expr) -> bool:
+        """Whether an expression is the object of a class of the source, in one of its methods.
+
+        Args:
+            node: the expression.
+        """
+        return id(node) in self._selves
+
+    def is_imported(self, node: ast.expr) -> bool:
+        """Whether an expression is a name of a module that the package of eagerflow lacks.
+
+        Args:
+            node: the expression.
+        """
+        if isinstance(node, ast.Name):
+            return node.id in self._lacking
+        return isinstance(node, ast.Attribute) and self.is_lacking(node.value)
+
     def unpacked(self, target: str) -> Sequence[tuple[int, ast.Call]]:
         """The calls with a part of their results in a name, each with the position of the part.
 
@@ -195,6 +245,9 @@ class Names:
             node: the expression.
         """
         match node:
+            case ast.Name() if id(node) in self._selves:
+                base = self._of_name(self._selves[id(node)].name)
+                return Instance(base) if inspect.isclass(base) else UNKNOWN
             case ast.Name():
                 return self._of_name(node.id)
             case ast.Attribute():
@@ -299,7 +352,8 @@ class Names:
         return self._once(target, lambda: self._of_sources(target))
 
     def _of_sources(self, target: str) -> Any:
-        assigned = [self.value(node) for node in self._assigned.get(target, ())]
+        nodes = [n for n in self._assigned.get(target, ()) if ast.unparse(n) != "None"]
+        assigned = [self.value(node) for node in nodes]
         if assigned and target in self._bound and any(map(_is_told_apart, assigned)):
             return UNKNOWN
         if assigned and assigned[0] is not UNKNOWN:

@@ -1,0 +1,1 @@
+"""Code in the source of an error that would be refused as well, found before it runs."""
