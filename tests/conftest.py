@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from eagerflow import settings as ef_settings
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow_kernels import table
 
 # a shell starts background jobs with Ctrl-C ignored, and all programs started by tests inherit it

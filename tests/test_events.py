@@ -12,7 +12,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors, events
 from eagerflow.core import monitors
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.events import AbstractEvent, LevelEvent, NodeEvent, OpEvent, StepEvent, WaitEvent
 from eagerflow.runtime import background_compilation
 from tests.recorded import Recorder, recorded, refuse_events

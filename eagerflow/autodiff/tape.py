@@ -24,11 +24,11 @@ from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
     is_followed,
+    stack,
     tracer_among,
     use,
 )
 from eagerflow.core.op import Op, declare
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.graph.name_scopes import belonging, current_scope
 from eagerflow.source import Source, capture, position

@@ -9,9 +9,9 @@ from typing import Any, Final, final
 import numpy as np
 
 from eagerflow.core.infer import infer, infer_devices
+from eagerflow.core.interpreter import stack
 from eagerflow.core.kernel_lookup import OpCall, explain
 from eagerflow.core.op import Op
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor, type_of
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, strip
 from eagerflow.events import TransferEvent, step_of, told

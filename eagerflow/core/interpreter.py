@@ -17,11 +17,89 @@ from threading import get_ident
 from typing import Any, Final, ParamSpec, TypeVar, final
 
 from eagerflow.core.composites import Composite
-from eagerflow.core.stack import stack
-from eagerflow.hardware.device_scopes import end_since, latest, without_scope
+from eagerflow.hardware.device_scopes import all_open, end_since, latest, without_scope
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+@final
+class _Stack:
+    """The flags and hooks of the fast path.
+
+    Attributes:
+        installed: whether any thread has an interpreter installed.
+        scoped: whether any thread has a device scope open.
+        engaged: whether ``installed`` or ``scoped``: the flag that the fast path reads.
+        refusing: whether any thread refuses to move operands.
+        execute: runs an op on the device of its inputs (filled by `eagerflow.core.execute`).
+        resolve: finds the kernel for inputs on one lane, and remembers it (likewise).
+        monitored: whether there is a monitor in any thread.
+        monitor: the top of the process-wide monitors, if any.
+        transforms: the transforms that are installed, each with its thread.
+        monitors: the monitors that see ops; the monitors of the process are one entry.
+        move: moves the inputs of an op to the device where it runs in the open device scope
+            (filled by `eagerflow.core.moves_to_scopes`).
+    """
+
+    __slots__ = ("engaged", "execute", "installed", "lock", "monitor", "monitored",
+                 "monitors", "move", "refusing", "resolve", "scoped", "transforms")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.installed = self.scoped = self.engaged = self.refusing = False
+        self.transforms: dict[AbstractInterpreter, int] = {}  # with the threads
+        self.monitors: set[object] = set()
+        self.monitored = False
+        self.lock = threading.Lock()
+        self.monitor: AbstractInterpreter | None = None
+        self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
+        self.resolve: Callable[[Any, Sequence[Any], dict[str, Any], Any], Any]
+        self.move: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, ...]]
+
+    @property
+    def total(self) -> int:
+        """The number of interpreters installed, in all threads together."""
+        return len(self.monitors) + len(self.transforms)
+
+    def hold(self, transform: AbstractInterpreter) -> None:
+        """Register a transform as installed."""
+        with self.lock:
+            self.transforms[transform] = get_ident()
+            self.installed = self.engaged = True
+
+    def release(self, *transforms: AbstractInterpreter) -> None:
+        """Unregister transforms; called again if Ctrl-C may have ended the first call."""
+        with self.lock:
+            for one in transforms:
+                self.transforms.pop(one, None)
+            self._look()
+
+    def hold_monitor(self, monitor: object) -> None:
+        """Register a monitor, or the entry for the monitors of the process."""
+        with self.lock:
+            self.monitors.add(monitor)
+            self._look()
+
+    def release_monitor(self, monitor: object) -> None:
+        """Unregister a monitor; called again if Ctrl-C may have ended the first call."""
+        with self.lock:
+            self.monitors.discard(monitor)
+            self._look()
+
+    def _look(self) -> None:
+        self.monitored = bool(self.monitors)
+        self.installed = self.total > 0
+        self.engaged = self.installed or self.scoped
+
+    def note_scopes(self, some_open: bool) -> None:
+        """Note whether any thread has a device scope open."""
+        with self.lock:
+            self.scoped = some_open
+            self.engaged = self.installed or self.scoped
+
+
+stack: Final = _Stack()
+all_open.tell = stack.note_scopes
 
 
 class AbstractInterpreter(ABC):
@@ -211,7 +289,7 @@ class _Base(AbstractInterpreter):
 
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         if stack.monitored:
-            return (_monitor.get() or _PROCESS).bind(op, inputs, attrs)
+            return (top_monitor.get() or PROCESS).bind(op, inputs, attrs)
         return stack.execute(op, inputs, attrs)
 
     def rebind(self, handle: Any, value: Any) -> None:
@@ -249,10 +327,10 @@ class _Device(AbstractInterpreter):
 
 
 BASE: Final = _Base()
-_PROCESS: Final = _Process()
-_DEVICE: Final = _Device()
+PROCESS: Final = _Process()
+DEVICE: Final = _Device()
 _current: ContextVar[AbstractInterpreter] = ContextVar("interpreter", default=BASE)
-_monitor: ContextVar[AbstractInterpreter | None] = ContextVar("monitor", default=None)
+top_monitor: ContextVar[AbstractInterpreter | None] = ContextVar("monitor", default=None)
 current: Final = _current.get
 
 
@@ -272,16 +350,16 @@ class use:
         _current.reset(self._token)
 
 
-def _unlink(top: ContextVar[Any], interpreter: AbstractInterpreter) -> None:
+def unlink(top: ContextVar[Any], interpreter: AbstractInterpreter) -> None:
     """Remove ``interpreter`` from this thread's chain, wherever it is in the chain.
 
     Blocks need not end in the order of nesting: two generators may each hold a block open.
     """
     above = top.get()
     if above is interpreter:
-        top.set(None if interpreter.below is _PROCESS else interpreter.below)
+        top.set(None if interpreter.below is PROCESS else interpreter.below)
         return
-    while above is not None and above not in (BASE, _PROCESS):
+    while above is not None and above not in (BASE, PROCESS):
         if above.below is interpreter:
             above.below = interpreter.below
             above.looks_on = above.observes and above.below is BASE
@@ -317,7 +395,7 @@ class installed:
             raise
 
     def _leave(self) -> None:
-        _unlink(_current, self._interpreter)
+        unlink(_current, self._interpreter)
         stack.release(self._interpreter)
         self._interpreter.below = BASE  # keeps no other interpreter alive
 
@@ -363,108 +441,7 @@ def _unwind(top: AbstractInterpreter, before: Collection[AbstractInterpreter]) -
     me = get_ident()
     for one in [one for one, thread in [*stack.transforms.items()] if thread == me]:
         if one not in before:
-            _unlink(_current, one)
+            unlink(_current, one)
             stack.release(one)
     if top is BASE or top in stack.transforms:
         _current.set(top)
-
-
-@final
-class monitored:
-    """Put a monitor below the transforms of this thread for the length of the block."""
-
-    __slots__ = ("_interpreter",)
-
-    def __init__(self, interpreter: AbstractInterpreter) -> None:
-        self._interpreter = interpreter
-
-    def __enter__(self) -> None:
-        self._interpreter.below = _monitor.get() or _PROCESS
-        try:
-            stack.hold_monitor(self._interpreter)
-            _monitor.set(self._interpreter)
-        except BaseException:  # Ctrl-C, or the end of Python's stack: the block is not entered
-            self.__exit__()
-            raise
-
-    def __exit__(self, *raised: object) -> None:
-        try:
-            self._leave()
-        except BaseException:  # Ctrl-C while the block is left
-            self._leave()
-            raise
-
-    def _leave(self) -> None:
-        _unlink(_monitor, self._interpreter)
-        stack.release_monitor(self._interpreter)
-
-
-@final
-class Brake(AbstractInterpreter):
-    """Cancellation of a thread's ops by another thread: from `pull` on each op raises.
-
-    It is a monitor for the length of a block, and costs ops nothing before `pull`. Running graphs
-    do not see it; they ask their step (see `eagerflow.events.step_of`).
-
-    Args:
-        failure: makes the error.
-
-    Attributes:
-        pulled: whether the thread is to end its work.
-    """
-
-    def __init__(self, failure: Callable[[], Exception]) -> None:
-        self.pulled = False
-        self._failure = failure
-        self._lock = threading.Lock()
-        self._on = False
-
-    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        if self.pulled:
-            raise self._failure()
-        return self.below.bind(op, inputs, attrs)
-
-    def pull(self) -> None:
-        """Let the ops of the thread raise, until its block ends. Any thread may call it."""
-        with self._lock:
-            self.pulled = True
-            if self._on:  # from now on ops check for monitors
-                stack.hold_monitor(self)
-
-    def __enter__(self) -> Brake:
-        self.below = _monitor.get() or _PROCESS
-        _monitor.set(self)
-        with self._lock:
-            self._on = True
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        _unlink(_monitor, self)
-        with self._lock:
-            self._on = False
-            stack.release_monitor(self)
-
-
-def monitors() -> Iterator[AbstractInterpreter]:
-    """The monitors that see the ops of this thread, from the top."""
-    monitor = _monitor.get() or stack.monitor
-    while monitor is not None and monitor is not _DEVICE:
-        if monitor is _PROCESS:
-            monitor = stack.monitor
-        else:
-            if type(monitor) is not Brake:
-                yield monitor
-            monitor = monitor.below
-
-
-def set_process_monitors(monitors: Sequence[AbstractInterpreter]) -> None:
-    """Replace the monitors of all threads; the first is on top."""
-    below: AbstractInterpreter = _DEVICE
-    for monitor in reversed(monitors):
-        monitor.below = below
-        below = monitor
-    stack.monitor = below if monitors else None
-    if monitors:
-        stack.hold_monitor(_PROCESS)
-    else:
-        stack.release_monitor(_PROCESS)

@@ -1,14 +1,15 @@
 """Monitors: interpreters that see each op where it is executed, below tapes and traces.
 
-They are installed for the whole process as soon as any thread wants them. Those that settings ask
-for act in the threads with these settings; timing, which profiles ask for, acts in all.
+A thread may have monitors of its own. Those of this module are installed for the whole process as
+soon as any thread wants them: those that settings ask for act in the threads with these settings;
+timing, which profiles ask for, acts in all.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Final, final
@@ -17,7 +18,14 @@ import numpy as np
 
 from eagerflow import events, settings
 from eagerflow.core.infer import describe, infer_specs
-from eagerflow.core.interpreter import AbstractInterpreter, set_process_monitors
+from eagerflow.core.interpreter import (
+    DEVICE,
+    PROCESS,
+    AbstractInterpreter,
+    stack,
+    top_monitor,
+    unlink,
+)
 from eagerflow.core.op import Op
 from eagerflow.core.op_records.non_finite_remedies import remedy
 from eagerflow.core.tensor import Tensor, type_of
@@ -29,6 +37,94 @@ from eagerflow.resources.waiting_operations import slept
 from eagerflow.settings import Settings
 from eagerflow.source import capture
 from eagerflow.types import LIST, TensorSpec
+
+
+@final
+class monitored:
+    """Put a monitor below the transforms of this thread for the length of the block."""
+
+    __slots__ = ("_interpreter",)
+
+    def __init__(self, interpreter: AbstractInterpreter) -> None:
+        self._interpreter = interpreter
+
+    def __enter__(self) -> None:
+        self._interpreter.below = top_monitor.get() or PROCESS
+        try:
+            stack.hold_monitor(self._interpreter)
+            top_monitor.set(self._interpreter)
+        except BaseException:  # Ctrl-C, or the end of Python's stack: the block is not entered
+            self.__exit__()
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self._leave()
+        except BaseException:  # Ctrl-C while the block is left
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        unlink(top_monitor, self._interpreter)
+        stack.release_monitor(self._interpreter)
+
+
+@final
+class Brake(AbstractInterpreter):
+    """Cancellation of a thread's ops by another thread: from `pull` on each op raises.
+
+    It is a monitor for the length of a block, and costs ops nothing before `pull`. Running graphs
+    do not see it; they ask their step (see `eagerflow.events.step_of`).
+
+    Args:
+        failure: makes the error.
+
+    Attributes:
+        pulled: whether the thread is to end its work.
+    """
+
+    def __init__(self, failure: Callable[[], Exception]) -> None:
+        self.pulled = False
+        self._failure = failure
+        self._lock = threading.Lock()
+        self._on = False
+
+    def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        if self.pulled:
+            raise self._failure()
+        return self.below.bind(op, inputs, attrs)
+
+    def pull(self) -> None:
+        """Let the ops of the thread raise, until its block ends. Any thread may call it."""
+        with self._lock:
+            self.pulled = True
+            if self._on:  # from now on ops check for monitors
+                stack.hold_monitor(self)
+
+    def __enter__(self) -> Brake:
+        self.below = top_monitor.get() or PROCESS
+        top_monitor.set(self)
+        with self._lock:
+            self._on = True
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        unlink(top_monitor, self)
+        with self._lock:
+            self._on = False
+            stack.release_monitor(self)
+
+
+def monitors() -> Iterator[AbstractInterpreter]:
+    """The monitors that see the ops of this thread, from the top."""
+    monitor = top_monitor.get() or stack.monitor
+    while monitor is not None and monitor is not DEVICE:
+        if monitor is PROCESS:
+            monitor = stack.monitor
+        else:
+            if type(monitor) is not Brake:
+                yield monitor
+            monitor = monitor.below
 
 
 def _tensors(result: Any) -> Sequence[Tensor]:
@@ -248,7 +344,15 @@ class _Wanted:
 
     def _install(self) -> None:
         timing: list[AbstractInterpreter] = [Timing()] if self.timed else []
-        set_process_monitors([*timing, *[check() for check in self._checks]])
+        top: AbstractInterpreter = DEVICE
+        for monitor in reversed([*timing, *[check() for check in self._checks]]):
+            monitor.below = top
+            top = monitor
+        stack.monitor = None if top is DEVICE else top
+        if top is DEVICE:
+            stack.release_monitor(PROCESS)
+        else:
+            stack.hold_monitor(PROCESS)
 
 
 _wanted: Final = _Wanted()

@@ -20,9 +20,9 @@ from eagerflow.core.interpreter import (
     AbstractDifferentiator,
     AbstractInterpreter,
     AbstractTracer,
+    stack,
 )
 from eagerflow.core.op import Op, declare
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.to_tensor import check_holds
 from eagerflow.errors import DeviceError, MoveWarning

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from eagerflow import plugins
 from eagerflow.core import interpreter
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op_records.batch_rules import STATE
 from eagerflow.core.op_records.op_facts import GENERAL, family_of
 from eagerflow.core.op_records.operands import read_operands
@@ -20,7 +21,6 @@ from eagerflow.core.op_records.registration_checks import (
     checked_rule,
     warn_of_unknown,
 )
-from eagerflow.core.stack import stack
 from eagerflow.errors import (
     OpDefinitionError,
     hide_frames,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from eagerflow.core import interpreter
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind, declare, functions
-from eagerflow.core.stack import stack
 from eagerflow.core.to_python import AbstractConversions, unmarked
 from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import (

@@ -11,8 +11,8 @@ import numpy as np
 from eagerflow.core import interpreter
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.byte_arrays import byte_array
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import functions
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
 from eagerflow.dims.number_stand_ins import AbstractAsked

@@ -17,8 +17,8 @@ from eagerflow.capture.undoing import undoing
 from eagerflow.control.structured import changes_state
 from eagerflow.core import interpreter, tree
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.interpreter import AbstractDifferentiator
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import AbstractDifferentiator, stack
+from eagerflow.core.monitors import monitors
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import CancelledError, TraceError
 from eagerflow.function.derivative import Derivative
@@ -361,7 +361,7 @@ class CacheEntry:
         """
         top = interpreter.current()
         alone = isinstance(top, AbstractDifferentiator) and top.below is interpreter.BASE
-        if alone and not self.updates and next(interpreter.monitors(), None) is None:
+        if alone and not self.updates and next(monitors(), None) is None:
             outputs: Sequence[Any] | None = None
             if type(top) is Tape:
                 one = self if self.trial is None else self.trial

@@ -16,7 +16,8 @@ from time import monotonic
 from typing import Any, Final, ParamSpec, final, overload
 
 from eagerflow import events
-from eagerflow.core import interpreter
+from eagerflow.core.interpreter import BASE, use
+from eagerflow.core.monitors import Brake
 from eagerflow.errors import TraceError, hide_frames, hides_frames
 from eagerflow.events import step_of
 from eagerflow.function.bound_function import BoundFunction
@@ -94,7 +95,7 @@ def _call_in_thread(
 ) -> None:  # fmt: skip
     """Call a plain function for a runner, again and again, in this thread, until ``end``."""
     interruptible.holder = holder = Interruptible()
-    brake = interpreter.Brake(lambda: deadline.broken_off(STOPPED))
+    brake = Brake(lambda: deadline.broken_off(STOPPED))
     step_of.runner = runner.name
     ident = threading.get_ident()
 
@@ -272,7 +273,7 @@ def _start(
         if end is not None:
             runner.end_at(end)
         try:
-            with interpreter.use(interpreter.BASE):
+            with use(BASE):
                 _Steps(runner, function, given, kwargs).next()
         except BaseException:
             runner.abandon()

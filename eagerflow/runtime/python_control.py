@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any, TypeVar
 
 from eagerflow.batching.divergent_branches import chosen, is_batched, repeated
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, functions, get_op
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.error_messages import iteration_note
 from eagerflow.errors import TensorIndexError

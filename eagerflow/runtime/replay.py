@@ -10,10 +10,9 @@ from typing import Any, Final, final
 
 from eagerflow.core import interpreter
 from eagerflow.core.abstract_symbols import AbstractNumber
-from eagerflow.core.interpreter import tracer_among
-from eagerflow.core.monitors import CheckNan, Timing, Verify
+from eagerflow.core.interpreter import stack, tracer_among
+from eagerflow.core.monitors import CheckNan, Timing, Verify, monitors
 from eagerflow.core.op import bind, functions, get_op
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.to_tensor import scalar
 from eagerflow.dims import Dim, Size, number_of, substitute
@@ -87,7 +86,7 @@ def is_watched() -> bool:
         return False
     if interpreter.current() is not interpreter.BASE:
         return True
-    looking = {type(monitor) for monitor in interpreter.monitors()} - {Timing}
+    looking = {type(monitor) for monitor in monitors()} - {Timing}
     alone = ({CheckNan}, {Verify}) if in_force() == "native" else ({CheckNan},)
     return bool(looking) and looking not in alone
 

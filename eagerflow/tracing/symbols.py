@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 from weakref import WeakSet
 
 from eagerflow.core.abstract_symbols import AbstractSymbol
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.core.tensor import Tensor, handle_of, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import LeakedTensorError, TraceError

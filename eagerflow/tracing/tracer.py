@@ -24,12 +24,12 @@ from eagerflow.core.interpreter import (
     current,
     installed,
     isolated,
+    stack,
     tracer_among,
     use,
 )
 from eagerflow.core.op import Op, get_op
 from eagerflow.core.placeholders import placeholder
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.dims import Dim, resolving, symbols

@@ -271,7 +271,7 @@ class Seen(ef.core.interpreter.AbstractInterpreter):
 
 def seen(f) -> Seen:
     monitor = Seen()
-    with ef.core.interpreter.monitored(monitor):
+    with ef.core.monitors.monitored(monitor):
         ef.grad(lambda x: ef.remat(f)(x).sum())(X)
     return monitor
 
@@ -398,7 +398,7 @@ def test_recomputed_values_are_let_go_one_block_at_a_time() -> None:
     most = {}
     for name, one in (("plain", layer), ("remat", ef.remat(layer))):
         counted.clear()
-        with ef.core.interpreter.monitored(Counting()):
+        with ef.core.monitors.monitored(Counting()):
             ef.grad(deep)(X, one)
         most[name] = max(counted)
     assert most["plain"] == 30

@@ -14,7 +14,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import interpreter
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.lowering import lower

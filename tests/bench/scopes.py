@@ -26,7 +26,8 @@ from typing import Any, Final
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.core.interpreter import AbstractInterpreter, monitored
+from eagerflow.core.interpreter import AbstractInterpreter
+from eagerflow.core.monitors import monitored
 from tests.bench.harness import arguments
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import arguments as arrays

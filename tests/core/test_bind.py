@@ -13,9 +13,9 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core import interpreter
 from eagerflow.core import op as op_module
-from eagerflow.core.interpreter import AbstractInterpreter, installed, monitored
+from eagerflow.core.interpreter import AbstractInterpreter, installed, stack
+from eagerflow.core.monitors import monitored
 from eagerflow.core.op import bind, declare, define, get_op
-from eagerflow.core.stack import stack
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 from tests.messages import says

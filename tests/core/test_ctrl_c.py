@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import interpreter
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.hardware.device_scopes import all_open, latest
 from tests import ctrl_c
 from tests.each import check_each

@@ -15,9 +15,9 @@ from eagerflow.core.interpreter import (
     applying_rules,
     current,
     installed,
-    monitored,
     use,
 )
+from eagerflow.core.monitors import monitored
 
 X = ef.tensor([1.0, 2.0])
 

@@ -13,9 +13,9 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core import op as op_module
+from eagerflow.core.interpreter import stack
 from eagerflow.core.monitors import timed
 from eagerflow.core.op import Op, bind, define
-from eagerflow.core.stack import stack
 from eagerflow_kernels import table
 from tests.recorded import Recorder, recorded
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.core.interpreter import monitored
+from eagerflow.core.monitors import monitored
 from eagerflow.errors import EagerflowError
 from tests.each import check_each, in_groups, names_of
 from tests.function.expectations import PROGRAMS

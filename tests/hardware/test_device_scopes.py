@@ -20,8 +20,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, hardware
+from eagerflow.core.interpreter import stack
 from eagerflow.core.moves_to_scopes import _crossings, _reads
-from eagerflow.core.stack import stack
 from eagerflow.events import StepEvent, TransferEvent
 from eagerflow.hardware import as_device, current_device
 from eagerflow.hardware.device_scopes import all_open
@@ -77,7 +77,7 @@ def test_a_moved_value_lives_as_long_as_both_the_handle_and_the_scope() -> None:
                 copies.append(weakref.ref(result))
             return result
 
-    with ef.core.interpreter.monitored(Watch()), ef.device("cpu:1"):
+    with ef.core.monitors.monitored(Watch()), ef.device("cpu:1"):
         z = ef.ones(4, device="cpu:0")
         y + x, y + z, y + z
         assert [copy() is not None for copy in copies] == [True, True]

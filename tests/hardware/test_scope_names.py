@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.hardware import Device, as_device, current_device, registry
 from eagerflow.hardware.device_names import ANY, DeviceName, parse
 

@@ -20,7 +20,8 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.core.infer import infer_specs
-from eagerflow.core.interpreter import AbstractInterpreter, monitored
+from eagerflow.core.interpreter import AbstractInterpreter
+from eagerflow.core.monitors import monitored
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import MoveWarning
 from eagerflow.events import TransferEvent

@@ -18,7 +18,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.core.execute import resolve_kernel
 from eagerflow.core.infer import infer
-from eagerflow.core.interpreter import AbstractInterpreter, monitored
+from eagerflow.core.interpreter import AbstractInterpreter
+from eagerflow.core.monitors import monitored
 from eagerflow.core.op import Op, all_ops, bind
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, EagerflowError, TensorIndexError

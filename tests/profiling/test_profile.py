@@ -16,7 +16,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, events
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.profiling import OpStatistics, Profile, advice, profiles
 from eagerflow.profiling.process_memory import ProcessMemory, process_memory

@@ -11,7 +11,8 @@ from zlib import crc32
 
 import eagerflow as ef
 from eagerflow.autograph.conversion.convert import converted
-from eagerflow.core.interpreter import AbstractInterpreter, monitored
+from eagerflow.core.interpreter import AbstractInterpreter
+from eagerflow.core.monitors import monitored
 from eagerflow.core.op import Op
 from eagerflow.function import cache_entry, derivative
 from eagerflow.graph.ir import Graph, Node

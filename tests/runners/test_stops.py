@@ -11,9 +11,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.core.interpreter import Brake, monitored, monitors
-from eagerflow.core.monitors import Timing
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
+from eagerflow.core.monitors import Brake, Timing, monitored, monitors
 from eagerflow.events import AbstractEvent, StepEvent, step_of
 from eagerflow.runners import Runner
 from eagerflow.runtime.threads import deadline

@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import interpreter
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.dims.size_questions import resolver
 from eagerflow.tracing.tracer import Tracer
 from tests import ctrl_c

@@ -11,8 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.core import interpreter
-from eagerflow.core.interpreter import BASE, AbstractInterpreter, installed
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import BASE, AbstractInterpreter, installed, stack
 from eagerflow.core.tensor import make_tensor
 from eagerflow.errors import (
     DeviceError,

@@ -13,7 +13,7 @@ from eagerflow.capture.access_paths import Location
 from eagerflow.capture.reachable import Reachable, handle_location
 from eagerflow.core import interpreter, tree
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.core.to_tensor import tensor_of
 from eagerflow.errors import ShapeError, TraceError

@@ -22,8 +22,8 @@ from eagerflow.capture.static_keys import static_key
 from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.indexed_slices import IndexedSlices
+from eagerflow.core.interpreter import stack
 from eagerflow.core.moves_to_scopes import scope_of_call, text_of_scope
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.hardware import Lane

@@ -34,8 +34,8 @@ from itertools import combinations
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
+from eagerflow.core.interpreter import stack
 from eagerflow.core.moves_to_scopes import scope_of_call
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.function.cache_entry import CacheEntry, uses

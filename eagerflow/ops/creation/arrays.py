@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Unpack
 
+from eagerflow.core.interpreter import stack
 from eagerflow.core.moves_to_scopes import device_wins
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.op_records.batch_rules import aligned
 from eagerflow.core.op_records.cost_formulas import FREE
 from eagerflow.core.op_records.op_facts import MOVING, OpFacts, of_family
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.to_tensor import TensorLike, as_tensor, tensor_of
 from eagerflow.dims import Dim

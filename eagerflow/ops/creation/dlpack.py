@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
-from eagerflow.core.interpreter import current
+from eagerflow.core.interpreter import current, stack
 from eagerflow.core.op import bind, functions, get_op
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.to_tensor import OffersDLPack, TensorLike, as_tensor, tensor_of
 from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, UnknownNameError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.op_records.op_facts import OpFacts, neutral
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.errors import TensorValueError

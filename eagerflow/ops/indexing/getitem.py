@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from eagerflow.core import interpreter
 from eagerflow.core.indexed_slices import IndexedSlices
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.op_records.cost_formulas import picking
 from eagerflow.core.op_records.op_facts import InlineSite, RowSum
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.dims import may_equal

@@ -6,7 +6,7 @@ from sys import getrefcount
 from typing import Any, Final, final
 from weakref import getweakrefcount
 
-from eagerflow.core.stack import stack
+from eagerflow.core.interpreter import stack
 from eagerflow.hardware import as_device
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eagerflow.core.interpreter import is_followed, is_traced
+from eagerflow.core.interpreter import is_followed, is_traced, stack
 from eagerflow.core.op import functions
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import maximum, same

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from eagerflow.core.abstract_symbols import AbstractNumber
+from eagerflow.core.interpreter import stack
 from eagerflow.core.moves_to_scopes import device_of, lane_here
 from eagerflow.core.op import OPS_OF_BYTES, bind, define
 from eagerflow.core.op_records.op_facts import InlineSite
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.dims import Dim

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.op_records.batch_rules import BatchSite, shifted, with_rows
 from eagerflow.core.op_records.cost_formulas import FREE
 from eagerflow.core.op_records.op_facts import MOVING, VIEW, InlineSite, of_family
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike, tensor_of
 from eagerflow.dims import exact_quotient, maximum, may_equal, same

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Literal, final
 
-from eagerflow.core.interpreter import is_traced
+from eagerflow.core.interpreter import is_traced, stack
 from eagerflow.core.op import Op, bind
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import Dim

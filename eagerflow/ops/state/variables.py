@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Never, NoReturn, Unpack, final
 
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.infer import infer_specs
-from eagerflow.core.interpreter import BASE, current, is_traced, use
+from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.moves_to_scopes import note_read, to_home
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.op_records.cost_formulas import FREE, writing_rows
 from eagerflow.core.op_records.op_facts import InlineSite, OpFacts
-from eagerflow.core.stack import stack
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.core.to_tensor import TensorLike, as_tensor
 from eagerflow.errors import (
