@@ -12,7 +12,7 @@ from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import kind_of
-from eagerflow.tracing.sizes import asked_in
+from eagerflow.tracing.symbols import asked_in
 from eagerflow.types import TensorType
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from eagerflow.dims.number_stand_ins import has_a_say
 from eagerflow.errors import TraceError
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
 from eagerflow.source import Source, capture
-from eagerflow.tracing.sizes import asked_in
+from eagerflow.tracing.symbols import asked_in
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor

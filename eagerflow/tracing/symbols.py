@@ -17,7 +17,7 @@ from eagerflow.graph.name_scopes import current_within
 from eagerflow.hardware import Device
 from eagerflow.hardware.device_names import DeviceName
 from eagerflow.hardware.device_scopes import said_by_scope
-from eagerflow.source import Source
+from eagerflow.source import Source, function_called
 
 if TYPE_CHECKING:
     from eagerflow.tracing.tracer import Tracer
@@ -173,3 +173,12 @@ def unknown_size(dim: Dim, why: str) -> TraceError:
         hint="compute with the size as it is (in arithmetic and as a shape it stays symbolic), "
         "compare ef.tensor(x.shape[0]), or call the function eagerly",
     )
+
+
+def asked_in(what: str) -> str:
+    """An operation that needs a number, with the function of eagerflow that uses it, if any.
+
+    The user's line shows ``ef.arange(n)``, and nothing that looks like the operation, ``int()``.
+    """
+    function = function_called()
+    return what if function is None else f"{what} in {function}"

@@ -54,7 +54,6 @@ from eagerflow.tracing.numbers import (
     plain,
 )
 from eagerflow.tracing.numpy_functions import op_of_numpy
-from eagerflow.tracing.sizes import Sizes
 from eagerflow.tracing.symbols import (
     Capture,
     Operand,
@@ -66,7 +65,7 @@ from eagerflow.tracing.symbols import (
     leaked_number,
     traces,
 )
-from eagerflow.tracing.whole_trace import WholeTrace
+from eagerflow.tracing.whole_trace import Sizes, WholeTrace
 from eagerflow.types import DTYPES, TensorType
 
 _T = TypeVar("_T")
