@@ -10,8 +10,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.access_paths import AccessPath
-from eagerflow.capture.guards.guard_kinds import Guard
-from eagerflow.capture.guards.writer import Writer
+from eagerflow.capture.guards.guard_kinds import Guard, GuardWriter
 from eagerflow.capture.library_code import is_settled
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -64,7 +63,7 @@ class Guards:
             # eagerflow's own code is assumed not to change
             checked = [guard for guard in self._guards if not is_settled(guard.path, guard.kind)]
             last = () if self._structures is None else (self._structures.holds,)
-            self.read = read = Writer().write(checked, self._captured, last)
+            self.read = read = GuardWriter().write(checked, self._captured, last)
         except Exception:  # a path leads nowhere now
             return None
         return read()
@@ -73,7 +72,7 @@ class Guards:
         """Descriptions of the differences; empty if all guards hold."""
         differences: list[str] = []
         told: set[AccessPath] = set()
-        for guard in Writer().failing(self._guards):
+        for guard in GuardWriter().failing(self._guards):
             if told.isdisjoint((guard.path, *guard.path.owners())):
                 told.add(guard.path)
                 differences.append(guard.difference(guard.path.get()))

@@ -1,6 +1,6 @@
 """`probe`: a fast check that the parts of an object still hold the very same objects.
 
-The check is generated code, as guards are: see `eagerflow.capture.guards.writer`.
+The check is generated code, as guards are: see `eagerflow.capture.guards.guard_kinds`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any, Final, final
 
 from eagerflow.capture.access_paths import AccessPath, Root, contents
 from eagerflow.capture.equality import ATOMS
-from eagerflow.capture.guards.guard_kinds import Guard
-from eagerflow.capture.guards.writer import Writer
+from eagerflow.capture.guards.guard_kinds import Guard, GuardWriter
 from eagerflow.capture.reads import Read
 from eagerflow.ops.state.variables import Variable
 from eagerflow.types import DType
@@ -35,7 +34,7 @@ def probe(root: Any, kind: type, flags: frozenset[str]) -> Callable[[], Any]:
     parts.visit(Root(root, weak=True), root)
     while parts.pending:
         parts.visit(*parts.pending.popleft())
-    return Writer().write(parts.guards, ())
+    return GuardWriter().write(parts.guards, ())
 
 
 @final
