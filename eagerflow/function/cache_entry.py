@@ -26,6 +26,7 @@ from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.lookup.call_arguments import Call
 from eagerflow.function.new_traces.leftover_handles import FirstRun
 from eagerflow.function.pushforward import Pushforward
+from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.ir import Graph, OutsideInput, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
@@ -138,14 +139,16 @@ class CacheEntry:
         self.used = next(uses)
 
     def optimise(self, placement: Placement | None = None) -> None:
-        """Optimise the traced graph, or the graph as placed by rules."""
+        """Optimise the traced graph, or the graph as placed by rules, and note its size."""
         self.optimised = optimise(self.graph if placement is None else placement.graph)[0]
+        nodes = self.optimised.nodes
+        self.record.nodes = len(nodes)
+        self.record.inner_nodes = len([*all_nodes(nodes)]) - len(nodes)
 
     def replace(self, rules: Rules | None, placement: Placement | None) -> None:
         """Run the placed graph from the next step on; None for where the program says."""
         self.optimise(placement)
         self.rules = rules
-        self.record.count(self.optimised)
         self.prepare()
         self._derivative = False  # made anew, as it follows the rules as well
         self._pushforward = False

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, final
 
 from eagerflow.formatting import escape
-from eagerflow.graph.ir import Graph, Node
 
 #: notebooks align the texts of tables to the right
 _LEFT: Final = ' style="text-align: left"'
@@ -99,11 +98,6 @@ class TraceRecord:
         count = f"{self.nodes:,} node{'s' * (self.nodes != 1)}"
         return f"{count}, {self.inner_nodes:,} in loops and branches" if self.inner_nodes else count
 
-    def count(self, graph: Graph) -> None:
-        """Note the numbers of nodes of the graph that runs."""
-        self.nodes = len(graph.nodes)
-        self.inner_nodes = sum(map(_nodes_within, graph.nodes))
-
     def static_of(self, name: str) -> list[str]:
         """The static values among one argument."""
         starts = re.compile(rf"(axis \d+ of )?{re.escape(name)} ?= ?")
@@ -124,12 +118,6 @@ class TraceRecord:
             "run as Python": self.unrepeated,
         }
         return [(kind, item) for kind, items in sections.items() for item in items]
-
-
-def _nodes_within(node: Node) -> int:
-    """The number of nodes in the subgraphs of a node, at all levels."""
-    graphs = [graph for _, graph in node.subgraphs()]
-    return sum(len(g.nodes) + sum(map(_nodes_within, g.nodes)) for g in graphs)
 
 
 def _first(items: Sequence[str], most: int = 5) -> list[str]:

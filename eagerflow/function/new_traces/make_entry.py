@@ -410,7 +410,6 @@ class _Maker:
         if self.request.place is not None:
             entry.rules, placement = self.request.place(graph)
         entry.optimise(placement)
-        entry.record.count(entry.optimised)
         entry.compile = self.request.compile
         entry.prepare()
 
