@@ -9,7 +9,7 @@ from typing import Any, final
 import pytest
 
 import eagerflow as ef
-from eagerflow.capture.guards import writer
+from eagerflow.capture.guards.guard_kinds import GuardWriter
 
 X = ef.ones((2, 3))
 
@@ -97,14 +97,14 @@ def test_own_classes_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_step_reads_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads of a training step, which it pays for at each call."""
     counts = []
-    write = writer.Writer.write
+    write = GuardWriter.write
 
     def counted(self: Any, *args: Any) -> Any:
         check = write(self, *args)
         counts.append(len(self.variables))
         return check
 
-    monkeypatch.setattr(writer.Writer, "write", counted)
+    monkeypatch.setattr(GuardWriter, "write", counted)
     net = ef.nn.Sequential(ef.nn.Linear(3, 3), ef.nn.functional.relu, ef.nn.Linear(3, 2))
     optimiser = ef.optim.Adam(net.trainable)
     gradient = ef.value_and_grad(lambda x: ef.sum(net(x)), wrt=net.trainable)
