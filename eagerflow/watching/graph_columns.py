@@ -27,6 +27,7 @@ from eagerflow.graph.signatures import kind_of
 from eagerflow.pictures.contents import constant_text, resource_type
 from eagerflow.pictures.groups import is_move
 from eagerflow.pictures.layers import layers_of
+from eagerflow.resources.variable import VariableState
 from eagerflow.types import DType, text_of
 
 VERSION: Final = 1
@@ -231,7 +232,13 @@ def _resources(node: Node, names: dict[int, str]) -> str:
     if not node.attrs:
         return ""
     used = {id(item): item for item in flat_items(node.attrs.values()) if id(item) in names}
-    return "\n".join([f"{names[key]}: {resource_type(item)}" for key, item in used.items()])
+    return "\n".join([f"{names[key]}: {_resource(item)}" for key, item in used.items()])
+
+
+def _resource(resource: Any) -> str:
+    """The type of a resource; a variable also says if it is no parameter."""
+    is_state = isinstance(resource, VariableState) and not resource.trainable
+    return f"{resource_type(resource)}, not trainable" if is_state else resource_type(resource)
 
 
 def _attributes(node: Node) -> str:

@@ -93,9 +93,11 @@ def test_a_structure_has_what_the_graph_has() -> None:
 
 def test_a_structure_says_what_nodes_do_with_state() -> None:
     weight = ef.Variable(ef.ones(2), name="weight")
+    count = ef.Variable(0, trainable=False, name="count")
 
     @ef.trace
     def f(x):
+        count.assign_add(1)
         weight.assign(weight * 3.0 + ef.sum(x, axis=0, keepdims=True))
         return x.to("null:0")
 
@@ -108,6 +110,7 @@ def test_a_structure_says_what_nodes_do_with_state() -> None:
         return strings[columns[column][by_op[op]]]
 
     assert text("resources", "read") == text("resources", "assign") == "weight: f32[2]"
+    assert text("resources", "assign_add") == "count: i64[], not trainable"
     assert (text("effect", "read"), text("effect", "assign")) == ("reads", "writes")
     assert (text("kind", "constant"), text("value", "constant")) == ("constant", "3.0")
     assert text("kind", "transfer") == "move"

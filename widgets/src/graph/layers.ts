@@ -120,8 +120,12 @@ function resourcesOf(s: Structure, node: number): [name: string, type: string][]
   return lines.map((line) => line.split(": ") as [string, string]);
 }
 
-/** Number of elements of a type such as `f32[2,3]`; 0 for other types, -1 if a size is symbolic. */
+/**
+ * Number of elements of a parameter by its type, such as `f32[2,3]`, -1 if a size is symbolic; 0 for other resources,
+ * and for variables that are not trainable.
+ */
 export function elements(type: string): number {
+  if (type.endsWith(", not trainable")) return 0;
   const dims = /^\w+\[(.*)\]/.exec(type)?.[1];
   if (dims === undefined) return 0;
   const sizes = dims ? dims.split(",").map(Number) : [];

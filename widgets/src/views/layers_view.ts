@@ -28,7 +28,7 @@ const COLUMNS: readonly Column<LayerCost>[] = [
   ofPhase("forward", "its ops, as a part of a step"),
   ofPhase("backward", "their derivatives, as a part of a step"),
   ofPhase("update", "the updates of its variables, as a part of a step"),
-  figure("parameters", "elements of the variables that it reads", (l) => l.parameters, count),
+  figure("parameters", "elements of the trainable variables that it reads", (l) => l.parameters, count),
   figure("values", "the size of all values that its nodes give in a step", (l) => l.bytes, bytes),
   { name: "gives", said: "the type of its output", isNumber: false, key: (l) => l.gives, text: (l) => l.gives },
   figure("order", "its place in the forward pass", (l) => l.place, count),
