@@ -2,24 +2,31 @@
 
 The walk (`eagerflow.capture.modules.walk`) is library code for traces: its reads are not guarded.
 Its callers note the result here, and the trace checks at each call whether a walk would find the
-same.
+same. A fast check (`_probe`), generated as the code of guards is, finds in most calls that the
+object holds the very same parts.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import ref
 
-from eagerflow.capture.equality import same_value
-from eagerflow.capture.modules.probe import PLAIN, probe
+from eagerflow.capture.access_paths import AccessPath, Root, contents
+from eagerflow.capture.equality import ATOMS, same_value
+from eagerflow.capture.guards.guard_kinds import Guard, GuardWriter
 from eagerflow.capture.modules.walk import walk
-from eagerflow.capture.reads import Reads
+from eagerflow.capture.reads import Read, Reads
+from eagerflow.ops.state.variables import Variable
 from eagerflow.tracing.tracer import current_tracer
+from eagerflow.types import DType
 
 #: statement about a part, to follow its path, by name and value of a flag
 _Words: TypeAlias = Mapping[tuple[str, Any], str]
 _NO_WORDS: Final[_Words] = {}
+#: types of plain values, which are compared
+_PLAIN: Final = ATOMS | {range, slice, DType}
 
 
 def note_walk(
@@ -198,7 +205,7 @@ class _Structure:
             value = part.value()
             if isinstance(value, self._kind) and id(value) not in seen:
                 own = vars(value)
-                atoms = {n: own[n] for n in names & own.keys() if type(own[n]) in PLAIN}
+                atoms = {n: own[n] for n in names & own.keys() if type(own[n]) in _PLAIN}
                 part.flags.update({n: x for n, x in atoms.items() if n not in part.flags})
 
     # --- at each call ---
@@ -216,7 +223,7 @@ class _Structure:
         if self._changes or root is None:  # guards require the object itself
             return not self._changes
         flags = frozenset(flag for part in self._parts for flag in part.flags)
-        look = probe(root, self._kind, flags)
+        look = _probe(root, self._kind, flags)
         if not self._same_parts() or any(map(_other_flags, self._parts)):
             return False
         self._probe = look
@@ -298,3 +305,80 @@ def _above(path: str) -> Iterator[str]:
     while path:
         path = path.rpartition(".")[0]
         yield path
+
+
+# --- the fast check -------------------------------------------------------------------------
+
+
+def _probe(root: Any, kind: type, flags: frozenset[str]) -> Callable[[], Any]:
+    """A function that returns None if a part may have changed, so that a full walk is needed.
+
+    It keeps no part alive. Values that the walk does not enter, such as a count, may be replaced.
+
+    Args:
+        root: where the walk begins.
+        kind: the class of parts.
+        flags: names of attributes of parts that are compared, whatever their values.
+    """
+    parts = _Parts(kind, flags)
+    parts.visit(Root(root, weak=True), root)
+    while parts.pending:
+        parts.visit(*parts.pending.popleft())
+    return GuardWriter().write(parts.guards, ())
+
+
+@final
+class _Parts:
+    """The guards of parts, each of which is visited once."""
+
+    def __init__(self, kind: type, flags: frozenset[str]) -> None:
+        self.guards: list[Guard] = []
+        self.pending: deque[tuple[AccessPath, Any]] = deque()
+        self._kind = kind
+        self._flags = flags
+        self._seen: set[int] = set()
+
+    def visit(self, path: AccessPath | Root, value: Any) -> None:
+        part = isinstance(value, self._kind)
+        if part or isinstance(value, Variable):
+            self._guard(path, "identity", value)
+        if id(value) in self._seen or isinstance(value, Variable):
+            return
+        self._seen.add(id(value))
+        if part:
+            entries = AccessPath(path, "attribute", "__dict__", "")
+            self._guard(entries, "names", vars(value))
+            self._add(entries, "item", vars(value).items(), self._flags)
+        elif isinstance(value, dict):
+            self._guard(path, "names", value)
+            self._add(path, "item", contents(value).items())
+        elif isinstance(value, (list, tuple)):
+            self._guard(path, "length", value)
+            self._add(path, "item", enumerate(contents(value)))
+        else:
+            self._guard(path, "type", value)
+            names = value.__dataclass_fields__
+            self._add(path, "attribute", [(name, getattr(value, name, None)) for name in names])
+
+    def _add(
+        self, path: AccessPath | Root, how: str, items: Iterable[tuple[Any, Any]],
+        flags: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        for key, value in items:
+            entry = AccessPath(path, how, key, "")
+            if self._is_walked(value):
+                self.pending.append((entry, value))
+            elif key in flags:
+                self._guard(entry, "value" if type(value) in _PLAIN else "identity", value)
+            else:
+                self._guard(entry, "unless", (value, self._is_walked))
+
+    def _guard(self, path: AccessPath | Root, kind: str, value: Any) -> None:
+        if isinstance(path, AccessPath):
+            self.guards.append(Guard(Read(path, kind, value)))
+
+    def _is_walked(self, value: Any) -> bool:
+        """Whether the walk yields or enters a value."""
+        return isinstance(value, (self._kind, Variable, dict, list, tuple)) or (
+            hasattr(type(value), "__dataclass_fields__")
+        )

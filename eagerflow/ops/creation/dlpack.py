@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Final, final
 
 from eagerflow.core.interpreter import current, stack
@@ -11,16 +12,30 @@ from eagerflow.core.to_tensor import OffersDLPack, TensorLike, as_tensor, tensor
 from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, UnknownNameError
 from eagerflow.formatting import kind_of
 from eagerflow.hardware import Device, as_device, current_device
-from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
 from eagerflow.ops.creation.device_moves import to_device
 from eagerflow.ops.rules.arguments import DeviceLike
-from eagerflow.types import BYTES, DType
+from eagerflow.types import BYTES, DTYPES, DType
 
 __all__ = ["from_dlpack"]
 
 #: kinds of our devices by DLDeviceType: CPU, CUDA, CUDA managed
 _KINDS: Final = {1: "cpu", 2: "gpu", 13: "gpu"}
 _UNSIGNED: Final = {1: "uint8", 2: "uint16"}
+#: DLDataTypeCode of the dtypes that NumPy does not exchange
+_CODES: Final = {
+    DTYPES["bfloat16"]: 4,
+    DTYPES["float8_e4m3fn"]: 10,
+    DTYPES["float8_e5m2"]: 12,
+}
+_UINT: Final = 1
+#: offset of the DLDataType: after version, manager, deleter and flags if the struct has these
+_OFFSETS: Final = {b"dltensor": 20, b"dltensor_versioned": 52}
+
+_get_name: Final = ctypes.pythonapi.PyCapsule_GetName
+_get_name.restype, _get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_get_pointer: Final = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def _kind_of(name: str, number: Any, given: str) -> str:
@@ -71,7 +86,7 @@ def _export(
     else:
         array = array.copy() if copy is None else _writable(value.device, array)
     capsule = array.__dlpack__(**options)
-    return capsule if dtype.is_native else relabel(capsule, dtype)
+    return capsule if dtype.is_native else _relabel(capsule, dtype)
 
 
 def _reachable(x: Tensor, dl_device: tuple[Any, int] | None, copy: bool | None) -> Tensor:
@@ -145,7 +160,7 @@ class _Producer:
 
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self.array.__dlpack__(**options)
-        self.dtype = relabelled_dtype(capsule)
+        self.dtype = _relabelled_dtype(capsule)
         return capsule
 
     def __dlpack_device__(self) -> Any:
@@ -235,3 +250,36 @@ def _reader_of(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:
     if target is not None and target.kind == "cpu":
         return target, {"device": "cpu"}
     return as_device(f"{kind}:{index}"), {}
+
+
+# --- capsules -------------------------------------------------------------------------------
+#
+# A capsule holds a ``DLManagedTensor`` (named ``dltensor``) or a ``DLManagedTensorVersioned``
+# (``dltensor_versioned``). Each export makes a struct of its own, so relabelling one changes what
+# its consumer reads and nothing else. Layout: ``dlpack.h`` of DLPack 1.1.
+
+
+@final
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+def _data_type(capsule: Any) -> _DataType:
+    name = _get_name(capsule)
+    return _DataType.from_address(_get_pointer(capsule, name) + _OFFSETS[name])
+
+
+def _relabel(capsule: Any, dtype: DType) -> Any:
+    """A capsule of unsigned integers, relabelled to ``dtype`` of the same width."""
+    _data_type(capsule).code = _CODES[dtype]
+    return capsule
+
+
+def _relabelled_dtype(capsule: Any) -> DType | None:
+    """The dtype of a capsule if NumPy lacks it, else None; relabels to unsigned integers."""
+    header = _data_type(capsule)
+    for dtype, code in _CODES.items():
+        if (header.code, header.bits) == (code, 8 * dtype.itemsize):
+            header.code = _UINT
+            return dtype
+    return None
