@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +9,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.hardware.kernel_library import in_force
+from tests.fresh_process import output_of
 from tests.kernels.native.compiling import needs_compiler
-
-
-def _run(code: str, **environment: str) -> str:
-    """The output of a program, which must raise no warning."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], timeout=120, check=False,
-        capture_output=True, text=True, env={**os.environ, **environment},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
 
 _SAME = """
 import numpy as np
@@ -61,7 +48,7 @@ print(in_force())
 
 @needs_compiler
 def test_eager_and_traced_have_the_same_bits() -> None:
-    assert _run(_SAME) == "native\n"
+    assert output_of(_SAME) == "native\n"
 
 
 _TRAINED = """
@@ -97,7 +84,7 @@ print("same")
 
 @needs_compiler
 def test_losses_do_not_depend_on_when_a_graph_takes_over() -> None:
-    assert _run(_TRAINED) == "same\n"
+    assert output_of(_TRAINED) == "same\n"
 
 
 _NEAR = """
@@ -126,7 +113,7 @@ except ef.errors.EagerflowError as error:
 def test_results_are_near_those_of_numpy_and_errors_are_the_same() -> None:
     with pytest.raises(ef.errors.EagerflowError) as portable:
         ef.max(ef.zeros((0,)))
-    assert _run(_NEAR).split() == [type(portable.value).__name__]
+    assert output_of(_NEAR).split() == [type(portable.value).__name__]
 
 
 _SETTLED = """
@@ -145,7 +132,7 @@ except ef.errors.SettingError as error:
 @pytest.mark.parametrize("first", ["portable", pytest.param("native", marks=needs_compiler)])
 def test_the_first_op_settles_it(first: str, op: str) -> None:
     second = "portable" if first == "native" else "native"
-    text = _run(_SETTLED.format(first=first, second=second, op=op))
+    text = output_of(_SETTLED.format(first=first, second=second, op=op))
     assert text.startswith(f"config: kernels is '{first}' for the rest of this process\n")
     assert f"restart, and call ef.config(kernels='{second}') first" in text
 
@@ -182,7 +169,7 @@ print(ef.exp(ef.tensor([0.0])), kernel_library.in_force())
 def test_a_machine_without_native_kernels_stays_with_portable_ones(
     flags: str, reason: str, tmp_path: Path
 ) -> None:
-    lines = _run(_NOT_THERE.format(flags=flags), EAGERFLOW_CACHE=str(tmp_path)).splitlines()
+    lines = output_of(_NOT_THERE.format(flags=flags), tmp_path).splitlines()
     assert lines[0].startswith(f"config: {reason}")
     assert lines[1].startswith(f"portable; {reason}")
     assert lines[2:] == ["1. portable", "[1.] portable"]
@@ -202,7 +189,7 @@ print(loaded())
 ef.exp(ef.tensor(0.0))
 print(in_force(), "eagerflow_kernels.native.callable_ops" in loaded())
 """
-    assert _run(code).splitlines() == ["[]", "[]", "native True"]
+    assert output_of(code).splitlines() == ["[]", "[]", "native True"]
 
 
 def test_it_is_no_setting_of_a_block() -> None:
@@ -223,7 +210,7 @@ def exp(x):
     return np.full_like(x, 7)
 print(ef.exp(ef.tensor(0.0)))
 """
-    assert _run(code) == "7.\n"
+    assert output_of(code) == "7.\n"
 
 
 @needs_compiler
@@ -239,7 +226,7 @@ def exp(x):
     return np.full_like(x, 7)
 print(ef.exp(ef.tensor(0.0)))
 """
-    assert _run(code) == "1.\n7.\n"
+    assert output_of(code) == "1.\n7.\n"
 
 
 @needs_compiler
@@ -260,7 +247,7 @@ other = ef.trace(lambda z: ef.exp(z) * 2 + 1, compile="now")
 assert np.array_equal(ef.exp(ef.tensor(z)).numpy(), np.exp(z))
 assert np.array_equal(other(ef.tensor(z)).numpy(), np.exp(z) * 2 + 1)
 """
-    assert _run(code) == "[ 2. nan nan] [ 5. nan nan]\n[2. 2. 3.] [5. 5. 7.]\n"
+    assert output_of(code) == "[ 2. nan nan] [ 5. nan nan]\n[2. 2. 3.] [5. 5. 7.]\n"
 
 
 def test_nothing_of_it_is_loaded_with_portable_kernels() -> None:
@@ -271,7 +258,7 @@ ef.config(kernels="portable")
 ef.exp(ef.tensor(0.0))
 print([m for m in sys.modules if m.startswith(("llvmlite", "eagerflow_kernels.native"))])
 """
-    assert _run(code) == "[]\n"
+    assert output_of(code) == "[]\n"
 
 
 _HALVES = """
@@ -303,4 +290,4 @@ print(float(ef.sum(ef.full((5000,), 0.1, dtype="float16"))))
 
 @needs_compiler
 def test_float16_is_computed_in_float32_and_rounded_once() -> None:
-    assert _run(_HALVES).split() == ["True", "500.0"]
+    assert output_of(_HALVES).split() == ["True", "500.0"]

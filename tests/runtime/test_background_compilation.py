@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fresh_process import output_of
 from tests.kernels.native.compiling import needs_compiler
 
 pytestmark = needs_compiler
@@ -19,24 +17,6 @@ import eagerflow as ef
 from eagerflow.runtime import background_compilation
 """
 _NATIVE = _BEGIN + "ef.config(kernels='native')\n"
-
-
-def _run(code: str, folder: Path | None = None) -> str:
-    """The output of a program, which must raise no warning.
-
-    Args:
-        code: the program.
-        folder: an empty cache of kernels; None to use the default cache.
-    """
-    environment = dict(os.environ)
-    if folder is not None:
-        environment["EAGERFLOW_CACHE"] = str(folder)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], timeout=240, check=False,
-        capture_output=True, text=True, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 _MODES = (
@@ -60,7 +40,7 @@ for mode in ("off", "now", "background"):
 
 
 def test_modes(tmp_path: Path) -> None:
-    shown = _run(_MODES, tmp_path)
+    shown = output_of(_MODES, tmp_path)
     assert shown == "off generated\noff True\nnow native\nnow True\nbackground True\n"
     assert list((tmp_path / "kernels").iterdir())
 
@@ -84,7 +64,7 @@ print(str(f.explain()).count(" runs %"))
 
 
 def test_a_graph_is_compiled_once_it_has_run_five_times(tmp_path: Path) -> None:
-    assert _run(_COUNTED, tmp_path) == "off 7\nbackground 5\n1\n"
+    assert output_of(_COUNTED, tmp_path) == "off 7\nbackground 5\n1\n"
 
 
 _TRAINED = (
@@ -163,7 +143,7 @@ print(traced(x, y)[1].numpy().tobytes() == expected[1], str(traced.explain()).co
 
 
 def test_parts_of_partitioned_and_scheduled_graphs_are_compiled(tmp_path: Path) -> None:
-    assert _run(_PARTS, tmp_path) == "partitioned True 2\nscheduled True 2\nTrue 2\n"
+    assert output_of(_PARTS, tmp_path) == "partitioned True 2\nscheduled True 2\nTrue 2\n"
 
 
 @pytest.mark.slow
@@ -171,11 +151,11 @@ def test_parts_of_partitioned_and_scheduled_graphs_are_compiled(tmp_path: Path) 
 def test_ten_long_training_runs(tmp_path: Path) -> None:
     code = _TRAINED.replace("losses(60)", "losses(500)").replace("range(60)", "range(500)")
     code = code.replace("switch < 60", "switch < 500").replace("(1, 50, 3)", "(1, 490, 10)")
-    assert _run(code, tmp_path) == "same\n"
+    assert output_of(code, tmp_path) == "same\n"
 
 
 def test_a_training_run_does_not_depend_on_when_its_kernels_come(tmp_path: Path) -> None:
-    assert _run(_TRAINED, tmp_path) == "same\n"
+    assert output_of(_TRAINED, tmp_path) == "same\n"
 
 
 _FAILING = (
@@ -200,7 +180,7 @@ print("compiled: nothing: RuntimeError: no memory for code" in str(f.explain()))
 
 
 def test_a_failure_is_one_warning(tmp_path: Path) -> None:
-    first, second, told, _ = _run(_FAILING, tmp_path).split("\n")
+    first, second, told, _ = output_of(_FAILING, tmp_path).split("\n")
     assert "CompileWarning" in first
     assert "no memory for code" in first
     assert first.startswith("[3. 3.] [")
@@ -222,7 +202,7 @@ print([m for m in sys.modules if m.startswith(("llvmlite", "eagerflow_kernels.na
 
 
 def test_portable_kernels_stay_portable(tmp_path: Path) -> None:
-    assert _run(_PORTABLE, tmp_path) == "generated\n[]\n"
+    assert output_of(_PORTABLE, tmp_path) == "generated\n[]\n"
 
 
 _TOLD = (
@@ -244,7 +224,7 @@ print(f.ir("loops").count("loops region_"), "define" in f.ir("llvm"), "region_" 
 
 
 def test_it_tells_what_runs_where(tmp_path: Path) -> None:
-    shown = _run(_TOLD, tmp_path)
+    shown = output_of(_TOLD, tmp_path)
     assert "a kernel runs %exp, %multiply, %multiply_1, %assign_sub\n" in shown
     assert "alone: %lgamma: it has no native kernel\n" in "alone: " + shown.partition("alone: ")[2]
     assert shown.endswith("1 True True\n")
@@ -267,7 +247,7 @@ print(f(x).numpy(), f.latest().executable.tier.name)
 
 
 def test_kernels_of_users_count_from_the_next_call_on(tmp_path: Path) -> None:
-    assert _run(_CHANGED, tmp_path) == "[83. 83. 83.] generated\n"
+    assert output_of(_CHANGED, tmp_path) == "[83. 83. 83.] generated\n"
 
 
 _FORKED = (
@@ -289,16 +269,16 @@ print(os.waitpid(child, 0)[1])
 
 
 def test_after_a_fork_graphs_are_compiled_too(tmp_path: Path) -> None:
-    assert _run(_FORKED, tmp_path) == "3.0\n4.0\n0\n"
+    assert output_of(_FORKED, tmp_path) == "3.0\n4.0\n0\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("garbage", [b"", b"garbage" * 1000])
 def test_garbage_on_disk_is_not_used(tmp_path: Path, garbage: bytes) -> None:
-    first = _run(_MODES, tmp_path)
+    first = output_of(_MODES, tmp_path)
     for file in (tmp_path / "kernels").iterdir():
         file.write_bytes(garbage)
-    assert _run(_MODES, tmp_path) == first
+    assert output_of(_MODES, tmp_path) == first
 
 
 _EVERYWHERE = (
@@ -354,7 +334,7 @@ for dtype in ("float32", "float64", "float16", "bfloat16"):
 
 
 def test_all_constructs_have_the_bits_of_eager_code_in_every_dtype() -> None:
-    shown = _run(_EVERYWHERE).splitlines()
+    shown = output_of(_EVERYWHERE).splitlines()
     assert len(shown) == 24
     assert all(line.endswith("True") for line in shown), shown
 
@@ -380,4 +360,4 @@ for dtype in ("float16", "bfloat16"):
 
 
 def test_variables_of_16_bits_are_updated_in_kernels(tmp_path: Path) -> None:
-    assert _run(_STATE, tmp_path) == "True True\nTrue True\n"
+    assert output_of(_STATE, tmp_path) == "True True\nTrue True\n"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from eagerflow.core.op import find_op
 from eagerflow_kernels.native.op_rules import OPS
+from tests.fresh_process import output_of
 from tests.kernels.native.compiling import needs_compiler
 
 _BEGIN = """
@@ -18,15 +16,6 @@ from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 ef.config(kernels="native")
 """
-
-
-def _run(code: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _BEGIN + code], timeout=240, check=False,
-        capture_output=True, text=True, env={**os.environ, "EAGERFLOW_CACHE": str(folder)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_no_op_of_a_kernel_fails_for_its_data() -> None:
@@ -71,7 +60,7 @@ except ef.errors.ShapeError as error:
 
 @needs_compiler
 def test_sizes_that_do_not_fit_are_told_of_their_node(tmp_path: Path) -> None:
-    first, second = _run(_SIZES, tmp_path).splitlines()
+    first, second = output_of(_BEGIN + _SIZES, tmp_path).splitlines()
     assert first.startswith("add: shapes cannot be broadcast together")
     assert "node: %c = add(%b, %y)" in first
     assert second == "None"
@@ -105,4 +94,4 @@ print(v.numpy()[0])
 
 @needs_compiler
 def test_without_memory_for_a_kernel_it_goes_op_by_op(tmp_path: Path) -> None:
-    assert _run(_MEMORY, tmp_path) == "2.0\n"
+    assert output_of(_BEGIN + _MEMORY, tmp_path) == "2.0\n"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.fresh_process import output_of
 from tests.kernels.native.compiling import needs_compiler
 
 pytestmark = needs_compiler
@@ -33,15 +31,6 @@ def native(f, *arguments):
 
 x = ef.tensor(np.linspace(0, 1, 2_000_000, dtype="f4"))
 """
-
-
-def _run(code: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _BEGIN + code], timeout=240, check=False,
-        capture_output=True, text=True, env={**os.environ, "EAGERFLOW_CACHE": str(folder)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 _INTERRUPTED = """
@@ -84,7 +73,7 @@ print(interrupts > 10)
 
 
 def test_each_variable_holds_a_prefix_of_its_updates(tmp_path: Path) -> None:
-    assert _run(_INTERRUPTED, tmp_path) == "True\n"
+    assert output_of(_BEGIN + _INTERRUPTED, tmp_path) == "True\n"
 
 
 _STOPPED = """
@@ -116,7 +105,7 @@ assert seen and kernel.control.done < whole, (seen, whole)
 
 
 def test_who_ends_a_step_is_asked_while_a_kernel_runs(tmp_path: Path) -> None:
-    shown = _run(_STOPPED, tmp_path)
+    shown = output_of(_BEGIN + _STOPPED, tmp_path)
     assert shown.startswith("the step was cancelled |   node: %")
 
 
@@ -137,7 +126,7 @@ except ef.errors.DeadlineError as error:
 
 
 def test_a_deadline_ends_a_kernel(tmp_path: Path) -> None:
-    assert "deadline" in _run(_LATE, tmp_path)
+    assert "deadline" in output_of(_BEGIN + _LATE, tmp_path)
 
 
 _WATCHED = """
@@ -166,4 +155,4 @@ print(inside[0].node.startswith("multiply"), all(0 <= p.progress <= 1 for p in p
 
 
 def test_places_say_how_much_of_a_kernel_has_run(tmp_path: Path) -> None:
-    assert _run(_WATCHED, tmp_path) == "True True\n"
+    assert output_of(_BEGIN + _WATCHED, tmp_path) == "True True\n"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +12,7 @@ import eagerflow as ef
 from eagerflow.errors import KernelError
 from eagerflow.runtime.generated.instructions import flatten
 from eagerflow.runtime.generated.tier_comparison import TierComparison, same_bits
+from tests.fresh_process import output_of
 from tests.kernels.native.compiling import needs_compiler
 from tests.messages import says
 
@@ -33,15 +31,6 @@ def mistaken(b, name, operands, attributes, rounds=None):
 fusion.apply_op = mistaken
 x = ef.tensor(np.linspace(0.5, 2, 60, dtype="f4").reshape(4, 15))
 """
-
-
-def _run(code: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _BEGIN + code], timeout=240, check=False,
-        capture_output=True, text=True, env={**os.environ, "EAGERFLOW_CACHE": str(folder)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 _NAMED = """
@@ -80,7 +69,7 @@ for wrong in ("", "tanh"):
 
 @needs_compiler
 def test_the_first_node_that_differs_is_named(tmp_path: Path) -> None:
-    lines = _run(_NAMED, tmp_path).splitlines()
+    lines = output_of(_BEGIN + _NAMED, tmp_path).splitlines()
     names = ("assigning", "by_rows", "by_columns", "inside")
     assert lines[:4] == [f"{f} agree" for f in names]
     for name, line in zip(names, lines[4:], strict=True):
@@ -109,7 +98,7 @@ print(step.latest().executable.tier.region.compiled.kernels != [])
 
 @needs_compiler
 def test_a_verified_step_changes_state_once(tmp_path: Path) -> None:
-    assert _run(_STATE, tmp_path) == "True\n"
+    assert output_of(_BEGIN + _STATE, tmp_path) == "True\n"
 
 
 def test_an_op_of_another_type_than_its_rule_is_named() -> None:
