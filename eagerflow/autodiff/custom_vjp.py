@@ -88,8 +88,9 @@ class custom_vjp:
             fwd: ``fwd(*args, **kwargs)`` returns ``(result, residuals)``; the residuals are a tree
                 of the values that ``bwd`` needs.
             bwd: ``bwd(residuals, g)`` returns a tuple with a cotangent for each positional
-                argument: a tree like the argument, or None for zero. ``g`` is a tree like the
-                result, with None in place of leaves that are not floating tensors.
+                argument: a tree like the argument, or None for zero; for a single argument that is
+                a tensor, its cotangent will do. ``g`` is a tree like the result, with None in place
+                of leaves that are not floating tensors.
         """
         self._forward, self._backward = fwd, bwd
 
@@ -118,6 +119,7 @@ class custom_vjp:
                 raise GradientError(
                     f"custom_vjp: fwd of {self.name} must return (result, residuals)",
                     given=type(given).__name__,
+                    hint="residuals are the values that bwd needs: lambda x: (f(x), x)",
                 )
             ys = outputs(given[0])
             residuals, rest = pack(given[1])
@@ -166,6 +168,8 @@ class _Rule:
             given = self.backward(self.residuals.unpack(residuals), self.result.unpack(gs))
         treedef = self.inputs.treedef
         count = len(treedef.children())
+        if count == 1 and isinstance(given, (AbstractArray, IndexedSlices)):
+            given = (given,)
         if not isinstance(given, tuple) or len(given) != count:
             raise GradientError(
                 f"custom_vjp: bwd of {self.name} must return a tuple with a cotangent for each "
@@ -173,6 +177,7 @@ class _Rule:
                 given=f"a tuple of {len(given)}" if isinstance(given, tuple)
                 else type(given).__name__,
                 expected=f"a tuple of {count}",
+                hint="an argument without a derivative has None: return g * x, None",
             )  # fmt: skip
         leaves: list[Any] = []
         for i, (one, child) in enumerate(zip(given, treedef.children(), strict=True)):

@@ -183,7 +183,7 @@ def _derivative(
     give: Callable[[Any, Any, Any], Any],
 ) -> Callable[..., Any]:  # fmt: skip
     """A function like ``f`` that returns ``give`` of the results of `differentiate`."""
-    check_function(what, f)
+    check_function(what, f, argnums)
 
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -231,17 +231,31 @@ def differentiate(
     return value, sources.gradient(cotangents), aux
 
 
-def check_function(what: str, f: Any) -> None:
-    """Refuse an object that is not callable.
+def check_function(what: str, f: Any, argnums: Any = 0) -> None:
+    """Refuse an object that is not callable, and values in the place of positions of arguments.
+
+    Args:
+        what: the transform, for messages.
+        f: the function.
+        argnums: the positions of the arguments.
 
     Raises:
-        GradientError: ``f`` is not callable.
+        GradientError: ``f`` is not callable, or ``argnums`` has others than integers.
     """
     if not callable(f):
         raise GradientError(
             f"{what}: the first argument must be a function",
             given=described(f),
             hint=f"{what}(f) gives a function; call that with the arguments",
+        )
+    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
+    if not all(isinstance(i, int) for i in (argnums if several else [argnums])):
+        raise GradientError(
+            f"{what}: argnums must be the positions of arguments",
+            given=described(argnums),
+            expected="an integer, or a tuple of integers",
+            hint=f"{what}(f) gives a function; call that with the arguments: ef.{what}(f)(x); "
+            "derivatives by variables are those of ef.grad(f, wrt=v)",
         )
 
 
@@ -254,6 +268,7 @@ def pair(what: str, result: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise GradientError(
             f"{what}: with has_aux=True the function must return (result, aux)",
+            hint="return loss, (y, z)",
             given=described(result),
         )
     return result

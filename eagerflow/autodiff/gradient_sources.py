@@ -213,7 +213,9 @@ def _argnums(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, 
             raise GradientError(
                 f"{what}: there is no positional argument {i!r}",
                 given=f"{count} positional arguments",
-                hint="arguments passed by keyword are not differentiated by",
+                hint="arguments passed by keyword are not differentiated by"
+                if count
+                else f"by variables: ef.{what}(f, wrt=net.trainable)()",
             )
         positions.append(i % count)
     if len(set(positions)) != len(positions):

@@ -101,7 +101,7 @@ def jacfwd(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callabl
     >>> ef.jacfwd(lambda x: ef.stack([x, x * x]))(ef.tensor(3.0))
     Tensor([1., 6.], f32[2]@cpu:0)
     """
-    check_function("jacfwd", f)
+    check_function("jacfwd", f, argnums)
 
     @hides_frames
     @wraps(f)
@@ -198,7 +198,7 @@ def _matrices(
     narrow: bool | None = None,
 ) -> Callable[..., Any]:
     """A function like ``f`` that returns the Jacobian of ``of``."""
-    check_function(what, f)
+    check_function(what, f, argnums)
 
     @hides_frames
     @wraps(f)

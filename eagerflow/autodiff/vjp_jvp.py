@@ -84,12 +84,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     (Tensor(9., f32[]@cpu:0), Tensor(6., f32[]@cpu:0))
     """
     check_function("jvp", f)
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise GradientError(
-                f"jvp: {name} must be a tuple", given=described(given),
-                hint="write ef.jvp(f, (x,), (t,))",
-            )  # fmt: skip
+    _check_tuples("jvp", primals=primals, tangents=tangents)
     sources = Arguments("jvp", range(len(primals)), primals)
     treedef = tree.flatten(tuple(sources.args))[1]
     ts = matched(
@@ -199,8 +194,18 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     (Tensor([ 6., 12.], f32[2]@cpu:0),)
     """
     check_function("hvp", f)
-    count = len(primals) if isinstance(primals, (tuple, list)) else 1
-    return jvp(grad(f, tuple(range(count))), primals, tangents)[1]
+    _check_tuples("hvp", primals=primals, tangents=tangents)
+    return jvp(grad(f, tuple(range(len(primals)))), primals, tangents)[1]
+
+
+def _check_tuples(what: str, **given: Any) -> None:
+    for name, values in given.items():
+        if not isinstance(values, (tuple, list)):
+            raise GradientError(
+                f"{what}: {name} must be a tuple",
+                given=described(values),
+                hint=f"write ef.{what}(f, (x,), (t,))",
+            )
 
 
 def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
@@ -252,6 +257,9 @@ def _fitted(what: str, noun: str, leaf: Any, type_: TensorSpec) -> Tensor:
     fitted = fit(x, type_)
     if fitted is None:
         raise GradientError(
-            f"{what}: one of the {noun} does not fit", given=str(x.type), expected=str(type_)
+            f"{what}: one of the {noun} does not fit",
+            given=str(x.type),
+            expected=str(type_),
+            hint="it has the shape of that value, such as ef.ones_like(x)",
         )
     return handle_of(fitted)

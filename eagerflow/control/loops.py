@@ -314,6 +314,7 @@ class _Scan:
                 f"{self.op}: the function does not give a pair",
                 given=f"{type(result).__name__} from {line_of(self.users)}",
                 expected="(carry, y)",
+                hint="y is stacked over the iterations; without it return (carry, None)",
             )
         return result
 

@@ -14,8 +14,11 @@ from eagerflow.hints.attribute_names import (
     EVENTS,
     EXPLAINED,
     GRAPHS,
+    LINE_ROWS,
+    OP_ROWS,
     PROFILES,
     QUEUES,
+    TRACED,
 )
 from eagerflow.hints.data import DATA, DATASETS, ITERATORS
 from eagerflow.hints.function_names import (
@@ -75,10 +78,13 @@ ATTRIBUTES: Final = {
     "Generator": GENERATORS,
     "Graph": GRAPHS,
     "LBFGS": LBFGS,
+    "LineStatistics": LINE_ROWS,
     "Module": MODULES,
     "Op": OPS,
+    "OpStatistics": OP_ROWS,
     "Profile": PROFILES,
     "Queue": QUEUES,
+    "TracedFunction": TRACED,
 }
 #: by what takes the name, which is the value of an argument, or that of the function
 _VALUES: Final = {"axis": AXES, "explain": EXPLAINED, "pair": PAIRS}

@@ -230,11 +230,20 @@ PROFILES: Final = {
         ["memory", "peak_memory"],
         f"print(profile) ends with the memory of the process; {MEMORY}, of a GPU, too",
     ),
-    **dict.fromkeys(
-        ["key_averages", "print_stats"],
-        "print(profile) shows ops and lines; profile.table() and profile.lines() have the rows",
+    **by_name(
+        {
+            "print(profile) shows ops and lines; profile.table() and profile.lines() have the "
+            "rows, the slowest first": "key_averages ops print print_stats print_table report show "
+            "summary top total_average",
+            "profile.save('trace.json') writes it for Perfetto and Chrome": "dump_stats "
+            "export_chrome_trace export_stacks",
+            "pandas.DataFrame(profile.table()), or of profile.lines()": "to_pandas",
+            "profile.seconds is the time of the block; row.total that of a row, for row in "
+            "profile.table()": "total",
+            "profile.outside() has waits by line, profile.queues() those at queues": "waits",
+            "f.explain() of a traced function; profile.outside() has their time": "retraces traces",
+        }
     ),
-    "export_chrome_trace": "profile.save('trace.json') writes it for Perfetto and Chrome",
     **dict.fromkeys(
         ["start", "step", "stop"], "with ef.profile() as profile: ... measures its block"
     ),
@@ -249,6 +258,34 @@ EVENTS: Final = {
     "line": "event.source.line, where event.source is not None",
     "op": "event.name is the name of the op",
 }
+
+#: of the rows of a profile
+STATISTICS: Final = by_name(
+    {
+        "row.calls is their number": "count ncalls num_calls",
+        "row.total is the time of all its calls, row.mean of one": "cpu_time cpu_time_total "
+        "cumtime duration elapsed seconds self_cpu_time_total time tottime",
+    }
+)
+#: of rows of a profile by op, and by line
+OP_ROWS: Final = STATISTICS | dict.fromkeys(("key", "op"), "row.name is the name of the op")
+LINE_ROWS: Final = STATISTICS | {
+    **dict.fromkeys(("code", "name", "op"), "row.text is the code of the line"),
+    "source": "row.file and row.line are the place",
+}
+#: of traced functions
+TRACED: Final = by_name(
+    {
+        "len(f.traces) is their number; f.explain() tells why each was made":
+            "cache_size experimental_get_tracing_count num_traces retraces trace_count",
+        "f.graph(x) is the graph for such arguments":
+            "concrete_function get_concrete_function inspect_ir lower",
+        "with ef.profile() as profile: f(x)": "benchmark profile time timeit",
+        "f.explain('costs') has the operations and the bytes of each node":
+            "cost cost_analysis flops memory_analysis",
+        "f.clear()": "clear_cache reset",
+    }
+)  # fmt: skip
 
 #: what `explain` does not take
 EXPLAINED: Final = {

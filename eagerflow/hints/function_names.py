@@ -40,6 +40,17 @@ REPEATED: Final = (
     "the same kernels: ef.config(kernels='portable') or 'native'"
 )
 
+_CHECKED_GRADIENTS: Final = (
+    "ef.check_grads(f, (x,)), which raises where a derivative of the first or the second order is "
+    "wrong"
+)
+_COMPARED: Final = "np.testing.assert_allclose(x, y) takes tensors; ef.allclose(x, y) is a bool"
+_TIMED: Final = "start = time.perf_counter(); f(x).item(); time.perf_counter() - start"
+_WAITED: Final = (
+    "x.item() and all that looks at values waits by itself; ef.hardware.synchronize() waits for "
+    "all that was issued"
+)
+
 DTYPES: Final = {
     "double": "float64", "float": "float32", "half": "float16", "int": "int32", "long": "int64",
 }  # fmt: skip
@@ -125,7 +136,20 @@ FUNCTIONS: Final = {
     "RandomShuffleQueue": _QUEUE.format("shuffle"),
     "Session": "graph = f.graph(...) of a traced function f; graph.run(fetches, feeds)",
     "boolean_mask": "x[mask]",
-    "gradcheck": "ef.check_grads(f, (x,))",
+    **by_name(
+        {
+            _CHECKED_GRADIENTS: "gradcheck gradgradcheck",
+            _COMPARED: "assert_allclose assert_array_equal assert_close assert_equal testing",
+            _TIMED: "benchmark timeit",
+            _WAITED: "synchronize",
+            "ef.nn.functional": "functional",
+            "f.explain() of a traced function f": "explain",
+            "@ef.trace(compile='off') makes a graph that is not compiled": "compiler",
+            "ef.reshape(ef.stack(ef.meshgrid(x, y, indexing='ij'), axis=-1), (-1, 2))": (
+                "cartesian_prod"
+            ),
+        }
+    ),
     "from_numpy": "ef.asarray(array) shares its memory, ef.tensor(array) copies",
     **dict.fromkeys(["amp", "autocast"], "x.astype(ef.bfloat16); layers take a dtype, too"),
     "GradScaler": "bfloat16 needs no scaled loss: x.astype(ef.bfloat16); of float16, "
@@ -212,6 +236,8 @@ OWN_OPS: Final = {
     "register_kernel": "from eagerflow.extending import special, a decorator: "
     "@special('square', 'cpu', (ef.float32,)) of a function of NumPy arrays and attributes",
     "register_vmap": "batch= of define is the batching rule, rule(at); most ops need none",
+    "opcheck": "each call of a kernel is compared with its type rule; ef.check_grads(f, (x,)) "
+    "checks derivatives of the first and the second order",
 }
 #: of ops
 OPS: Final = {**OWN_OPS, **dict.fromkeys(("impl", "kernel"), OWN_OPS["register_kernel"])}
@@ -222,7 +248,30 @@ FUNCTIONS_OF_MODULES: Final = {
     "first function takes the place of ctx.save_for_backward",
     **OWN_OPS,
     "ProfilerActivity": "leave it out: ef.profile() takes no arguments",
-    "gradcheck": "ef.check_grads(f, (x,))",
+    **by_name(
+        {
+            _CHECKED_GRADIENTS: "gradcheck gradgradcheck",
+            "ef.grad(f)(x), of a function f and not of its result; by networks "
+            "ef.grad(f, wrt=net.trainable)(x)": "backward grad",
+            "ef.jvp(f, (x,), (t,)) gives the value and the tangent of f(x)": (
+                "dual_level forward_ad make_dual unpack_dual"
+            ),
+            "nets are pytrees: ef.vmap(lambda net, x: net(x), in_axes=(0, None)) of one whose "
+            "variables have an axis for members": "functional_call stack_module_state",
+            _TIMED: "Timer benchmark",
+            "ef.remat(f)(x) recomputes values for gradients": "checkpoint",
+            "print the values, or write them with tensorboardX or a csv.writer: "
+            "writer.add_scalar('loss', loss.item(), step)": "SummaryWriter tensorboard",
+            "any(device.kind == 'gpu' for device in ef.devices())": "is_available",
+            _WAITED: "synchronize",
+        }
+    ),
+    **{
+        name: f"ef.{name}(f)(x), a function of the arguments of f"
+        for name in ("hessian", "jacobian")
+    },
+    **{name: f"ef.{name}(f, (x,), (t,)), with tuples of arguments" for name in ("hvp", "jvp")},
+    "vjp": "value, pull = ef.vjp(f, x); pull(g) gives a tuple",
     "detect_anomaly": CHECKED,
     "profile": "with ef.profile() as prof: ...; print(prof) is the table; "
     "prof.save('trace.json') writes it for Perfetto and Chrome",

@@ -13,12 +13,15 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.extending import hint_about, nearest
-from eagerflow.hints import find
+from eagerflow.hints import ATTRIBUTES, find
 from eagerflow.hints.call_forms import form_of
 from eagerflow.hints.parameter_names import VALUES
 
 #: beginnings of hints that are expressions for a new value
 _RESULTS: Final = ("ef.", "x ", "x.", "-x")
+
+#: how many attributes of an object a hint lists
+_FEW: Final = 24
 
 
 def remedy(error: AttributeError) -> str | None:
@@ -44,7 +47,7 @@ def remedy(error: AttributeError) -> str | None:
         if inspect.isfunction(function):
             return f"ef.{form_of(function, name)}"
         return in_place(name) or find("eagerflow", name) or _nearest(owner, name)
-    return _nearest(owner, name)
+    return ATTRIBUTES.get(kind.__name__, {}).get(name) or _nearest(owner, name)
 
 
 def in_place(name: str) -> str | None:
@@ -86,8 +89,9 @@ def _is_ours(kind: type | FunctionType) -> bool:
 
 
 def _nearest(owner: Any, name: str) -> str | None:
-    close = nearest(name, (n for n in dir(owner) if not n.startswith("_")), 0.75)
+    names = [n for n in dir(owner) if not n.startswith("_")]
+    close = nearest(name, names, 0.75)
     if close is None:
-        return None
+        return f"it has {', '.join(names)}" if 0 < len(names) <= _FEW else None
     member = inspect.getattr_static(owner, close)
     return f"the nearest is {form_of(member, close) if inspect.isfunction(member) else close}"

@@ -14,6 +14,7 @@ __all__ = ["hint_at_home"]
 #: namespaces by their paths in the package, in the order in which they are searched
 _PATHS: Final = (
     "linalg", "nn.functional", "nn", "random", "optim", "data", "distributions", "fft", "nn.init",
+    "nn.metrics", "hardware",
 )  # fmt: skip
 
 

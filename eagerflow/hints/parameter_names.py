@@ -66,6 +66,11 @@ _COUNTERPARTS: Final = {
     "generator": "rng key seed",
     "dtype": "type",
     "n": "s",
+    "axis1": "dim1",
+    "axis2": "dim2",
+    "static": "static_argnums static_argnames",
+    "compile": "backend jit_compile mode",
+    "strict": "fullgraph nopython",
 }
 
 
@@ -84,6 +89,12 @@ NAMES: Final = _by_other_name()
 CONVERTED: Final = {
     ("lengths", "mask"): "lengths=mask.sum(axis=1) for a mask [batch, time], true at the first "
     "steps of each sequence",
+    ("static", "static_argnums"): "static=('n',), by the names of parameters",
+    ("compile", "mode"): "compile='now', 'background' or 'off'",
+    ("compile", "backend"): "compile='now', 'background' or 'off'",
+    ("compile", "jit_compile"): "compile='now', 'background' or 'off'",
+    ("strict", "fullgraph"): "strict=True refuses effects and values that a trace would freeze; "
+    "a traced function is one graph in any case",
 }
 
 #: hints for parameters without a counterpart
@@ -94,7 +105,35 @@ NOT_HERE: Final = by_name(
             "memory profile_memory"
         ),
         "leave it out: a profile is of all devices, and its events have types, as detail, and "
-        "lines, as source": "activities record_shapes with_stack",
+        "lines, as source": "activities on_trace_ready record_shapes schedule use_cuda with_flops "
+        "with_modules with_stack",
+        "rows are lists, the slowest first: profile.table()[:5], "
+        "sorted(profile.table(), key=lambda row: row.mean)": "group_by_input_shape row_limit "
+        "sort_by",
+        "leave it out: all rows run at once; for less memory, "
+        "ef.concat([ef.vmap(f)(part) for part in ef.array_split(xs, 10)]), or one row after "
+        "another, ef.map(f, xs)": "chunk_size",
+        "leave it out: a sum over rows is one of the results: ef.vmap(f)(xs).sum(axis=0)": (
+            "axis_name spmd_axis_name"
+        ),
+        "leave it out: a wrong derivative raises GradientError; both modes are checked, and all "
+        "orders up to order=": "check_backward_ad check_batched_grad check_forward_ad "
+        "check_grad_dtypes check_undefined_grad fast_mode masked modes nondet_tol raise_exception",
+        "leave it out: gradients nest, ef.grad(ef.grad(f))(x), and a function may be "
+        "differentiated as often as you like": "create_graph retain_graph",
+        "leave it out: a result that does not depend on an argument has a gradient of zeros": (
+            "allow_unused materialize_grads"
+        ),
+        "leave it out: the rule gives None for an argument without a derivative": "nondiff_argnums",
+        "leave it out: all rows are computed at once": "strategy vectorize",
+        "leave it out: from the second call on sizes that differ are symbolic, and numbers are "
+        "inputs of the graph": "dynamic reduce_retracing",
+        "leave it out: the first call makes the trace": "example_inputs example_kwarg_inputs "
+        "input_signature",
+        "leave it out: memory of values that are not used again is reused": "donate_argnames "
+        "donate_argnums",
+        "leave it out: an iteration of the loop is one of the graph": "unroll",
+        "leave it out: if, for and while on tensors are parts of the graph": "autograph",
         VALUES: "inplace out",
         "leave it out: ef.cond(ef.isfinite(norm), lambda: optimiser.update(grads), lambda: None) "
         f"skips an update; {CHECKED}": "error_if_nonfinite",
@@ -179,12 +218,17 @@ COUNTS: Final = {
     "Tensor.repeat": "ef.tile(x, (2, 1)) repeats the whole, as x.repeat(2, 1) elsewhere; "
     "x.repeat(2, axis) repeats elements",
     "Tensor.to": "x.to(device) moves, x.astype(dtype) converts",
+    "profile": "it takes no arguments; with ef.name_scope(name): ... names parts of a block",
+    "trace": "it takes the function alone: f = ef.trace(function), and the first f(x) makes the "
+    "trace; the sum of a diagonal is ef.linalg.trace(x)",
     "transpose": "two axes are swapped by ef.swapaxes(x, 1, 2)",
     "where": "ef.nonzero(condition) gives the indices where it holds; ef.where(condition, a, b) "
     "chooses",
 }
 #: by function, an example where its parameters do not say enough
 EXAMPLES: Final = {
+    "Profile.lines": "profile.lines()[:5], the slowest first",
+    "Profile.table": "profile.table()[:5], the slowest first",
     "Queue": "ef.Queue(10, ef.tensor(0.0)), where like gives dtype and shape of an element",
 }
 #: by function, the hint where a value stands in the place of the axis, as in ``ef.max(x, y)``

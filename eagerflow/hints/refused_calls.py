@@ -161,7 +161,8 @@ class _Remedy(NamedTuple):
 
 
 def _of_keyword(function: Any, parameters: Sequence[inspect.Parameter], keyword: str) -> _Remedy:
-    known = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
+    named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    known = [p.name for p in parameters if p.kind in named]
     counterpart = _first_of(NAMES.get(keyword, ()), known)
     if counterpart is not None:
         how = CONVERTED.get((counterpart, keyword))
@@ -172,7 +173,7 @@ def _of_keyword(function: Any, parameters: Sequence[inspect.Parameter], keyword:
         return _Remedy(of_layer, False)
     if keyword in NOT_HERE:
         return _Remedy(not_here(keyword), False)
-    by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    by_position = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
     other = keyword if keyword in by_position else _first_of(NAMES.get(keyword, ()), by_position)
     if other is not None:
         return _Remedy(f"{other} is given by position", True)
@@ -270,7 +271,11 @@ def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
         return CALLED_MODULES.get(path[-1])
     if isinstance(owner, ef.nn.Module):
         return CALLED_OF_MODULES.get(path[-1])
-    return CALLED.get(path[-1]) if isinstance(owner, (ef.Tensor, ef.Variable)) else None
+    if isinstance(owner, (ef.Tensor, ef.Variable)):
+        return CALLED.get(path[-1])
+    if _is_ours(type(owner)) and not callable(inspect.getattr_static(owner, path[-1], print)):
+        return f"{path[-2]}.{path[-1]} is a value, without a call"
+    return None
 
 
 def _size_of_result(frame: FrameType, offset: int) -> str | None:

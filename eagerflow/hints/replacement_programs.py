@@ -105,6 +105,10 @@ PROGRAMS: Final = {
             "ef.float32": "single",
             "ef.float64": "longdouble float128",
             "ef.uint32": "uintc",
+            # SciPy
+            "ef.cumsum((y[1:] + y[:-1]) / 2 * ef.diff(x))": "cumtrapz cumulative_trapezoid",
+            "a loop, or ef.scan, over steps such as y = y + h * f(y + h / 2 * f(y))":
+                "integrate odeint solve_ivp",
             # PyTorch
             "beta * x + alpha * (a @ b)": "addmm addmv baddbmm",
             "ef.searchsorted(boundaries, x)": "bucketize",
@@ -173,7 +177,7 @@ PROGRAMS: Final = {
             "ef.devices() lists them, ef.device chooses one": "backends",
             "ef.cluster": "distributed distribute",
             "ef.profile()": "profiler",
-            "ef.data": "utils",
+            "ef.data; ef.remat(f)(x) recomputes values, as checkpoint(f, x) does": "utils",
             _OWN_OP:
                 "bind custom_op define elementwise kernel library op register_kernel register_op",
             # JAX

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import final
 
 from eagerflow.events import NodeEvent, OpEvent
-from eagerflow.profiling.rows import AbstractRow, RowTable
+from eagerflow.profiling.rows import TIMES_ELSEWHERE, AbstractRow, RowTable
 from eagerflow.source import Source
+from eagerflow.unknown_names import hint_at
 
 
 @final
@@ -32,6 +33,9 @@ class LineStatistics(AbstractRow):
     calls: int
     total: float
     share: float
+
+
+hint_at(LineStatistics, [*TIMES_ELSEWHERE, "code", "name", "op", "source"])
 
 
 def line_statistics(

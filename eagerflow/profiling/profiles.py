@@ -29,7 +29,7 @@ from eagerflow.profiling.outside_statistics import (
 from eagerflow.profiling.process_memory import ProcessMemory, in_words, process_memory
 from eagerflow.profiling.profile_text import to_html, to_text
 from eagerflow.profiling.queue_statistics import QueueStatistics, Wait, queue_statistics
-from eagerflow.profiling.rows import AbstractRow, RowTable
+from eagerflow.profiling.rows import TIMES_ELSEWHERE, AbstractRow, RowTable
 from eagerflow.profiling.thread_statistics import (
     ThreadNames,
     ThreadStatistics,
@@ -312,9 +312,12 @@ def _statistics(group: Sequence[OpEvent | NodeEvent], whole: float) -> OpStatist
 
 #: names of other frameworks, whose replacements are in `hints/attribute_names.py`
 _HINTED: Final = """
-    export_chrome_trace key_averages memory peak_memory print_stats start step stop
+    dump_stats export_chrome_trace export_stacks key_averages memory ops peak_memory print
+    print_stats print_table report retraces show start step stop summary to_pandas top total
+    total_average traces waits
 """
 hint_at(Profile, _HINTED.split())
+hint_at(OpStatistics, [*TIMES_ELSEWHERE, "key", "op"])
 
 
 def profile() -> Profile:

@@ -15,6 +15,11 @@ _Row = TypeVar("_Row", bound="AbstractRow")
 #: the most rows of a table, and characters of a text in it
 _MOST: Final = 40
 _TEXT: Final = 42
+#: names of numbers and times elsewhere, whose replacements are in `hints/attribute_names.py`
+TIMES_ELSEWHERE: Final = (
+    "count", "cpu_time", "cpu_time_total", "cumtime", "duration", "elapsed", "ncalls", "num_calls",
+    "seconds", "self_cpu_time_total", "time", "tottime",
+)  # fmt: skip
 
 
 class AbstractRow:

@@ -253,7 +253,7 @@ def test_without_a_rule() -> None:
 
 
 BAD_BWD = [
-    ("a tuple with a cotangent for each positional argument", lambda x, g: g),
+    ("a tuple with a cotangent for each positional argument", lambda x, g: [g]),
     ("a tuple with a cotangent for each positional argument", lambda x, g: (g, g)),
     ("gives a cotangent that does not fit", lambda x, g: (g.sum(),)),
     ("gives a cotangent that does not fit", lambda x, g: (g * 1j,)),
@@ -284,3 +284,27 @@ def test_a_fwd_that_gives_something_else() -> None:
     square = make(fwd=lambda x: x * x)
     with pytest.raises(GradientError, match=r"must return \(result, residuals\)"):
         ef.grad(lambda x: square(x).sum())(X)
+
+
+def test_the_rule_of_one_argument_may_give_its_cotangent_alone() -> None:
+    @ef.custom_vjp
+    def double(x):
+        return x * 2
+
+    double.defvjp(lambda x: (x * 2, None), lambda _, g: g * 3)
+    assert ef.grad(lambda x: double(x).sum())(ef.ones(2)).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("fwd", "bwd", "words"),
+    [
+        (lambda x, y: x * y, lambda r, g: (g, g), "lambda x: (f(x), x)"),
+        (lambda x, y: (x * y, None), lambda r, g: g, "return g * x, None"),
+    ],
+)
+def test_rules_of_another_form_name_the_form(fwd, bwd, words) -> None:
+    f = ef.custom_vjp(lambda x, y: x * y)
+    f.defvjp(fwd, bwd)
+    with pytest.raises(ef.errors.GradientError) as caught:
+        ef.grad(lambda x: f(x, x).sum())(ef.ones(2))
+    assert words in (caught.value.hint or "")

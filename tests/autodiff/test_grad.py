@@ -208,3 +208,23 @@ def test_errors_of_the_function_come_through() -> None:
     with pytest.raises(ef.errors.ShapeError):
         ef.grad(lambda x: (x + ef.ones(3)).sum())(ef.ones(2))
     assert float(ef.grad(lambda x: x * x)(1.0)) == 2.0  # and leave no state behind
+
+
+@pytest.mark.parametrize(
+    "transform", [ef.grad, ef.value_and_grad, ef.jacobian, ef.jacrev, ef.jacfwd, ef.hessian]
+)
+def test_a_value_in_the_place_of_positions_is_refused_at_once(transform) -> None:
+    for given in (ef.ones(2), (ef.ones(2),), 0.5):
+        with pytest.raises(
+            ef.errors.GradientError, match="argnums must be the positions"
+        ) as caught:
+            transform(lambda x: x.sum(), given)
+        assert f"ef.{transform.__name__}(f)(x)" in (caught.value.hint or "")
+
+
+def test_a_function_without_arguments_is_differentiated_by_variables() -> None:
+    v = ef.Variable(3.0)
+    with pytest.raises(ef.errors.GradientError) as caught:
+        ef.grad(lambda: v * v)()
+    assert caught.value.hint == "by variables: ef.grad(f, wrt=net.trainable)()"
+    assert ef.grad(lambda: v * v, wrt=v)().item() == 6.0

@@ -286,3 +286,36 @@ def test_what_is_named_is_there() -> None:
     assert refused_calls.of_argument(ef.sum, "dim", "sum") == (
         "use axis= instead of dim=: sum(x, /, axis=None, dtype=None, *, keepdims=False)"
     )
+
+
+def test_a_value_that_is_called() -> None:
+    profile = ef.profile()
+    with pytest.raises(TypeError) as caught:
+        profile.events()  # type: ignore[operator]  # as elsewhere
+    assert _note(caught.value) == "profile.events is a value, without a call"
+
+
+def _table(profile: Any) -> Any:
+    return profile.table(limit=5)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ef.cond(True, abs, abs, operands=(1,)), "operands is given by position: cond("),
+        (lambda: ef.vmap(abs, chunk_size=3), "leave chunk_size= out: all rows run at once"),
+        (lambda: ef.check_grads(abs, (), raise_exception=False), "leave raise_exception= out"),
+        (lambda: ef.trace(abs, static_argnums=1), "use static= instead of static_argnums=: "),
+        (lambda: ef.trace(abs, mode="default"), "use compile= instead of mode=: compile='now'"),
+        (lambda: ef.trace(abs, ef.ones(2)), "it takes the function alone"),
+        (lambda: ef.profile("name"), "it takes no arguments"),
+        (lambda: _table(ef.profile()), "the call is Profile.table(), such as profile.tab"),
+        (lambda: ef.diagonal(ef.ones((2, 2)), dim1=0, dim2=1), "use axis1= instead of dim1="),
+    ],
+)
+def test_arguments_of_transforms_and_profiles(call: Any, words: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        call()
+    text = str(caught.value) + "".join(getattr(caught.value, "__notes__", []))
+    note = text.partition("hint: ")[2] or _note(caught.value)
+    assert note.startswith(words)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.hints import remedies
 from eagerflow.wrong_calls import add_remedy
 
 
@@ -137,3 +138,37 @@ def test_python_shows_it() -> None:
     program = "import eagerflow as ef\nef.ones(3).sumn()\n"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "hint: the nearest is sum(axis=None" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        ("f.num_traces", "len(f.traces) is their number"),
+        ("f.lower(x)", "f.graph(x) is the graph for such arguments"),
+        ("f.benchmark(x)", "with ef.profile() as profile: f(x)"),
+        ("f.qqq", "it has "),
+        ("f.traces[0].qqq", "it has "),
+        ("profile.qqq", "it has begin, end, events, "),
+        ("ef.GradientTape().jacobian", "it has gradient, "),
+    ],
+)
+def test_small_objects_list_what_they_have(code: str, remedy: str) -> None:
+    f = ef.trace(lambda x: x * 2)
+    f(ef.ones(2))
+    with pytest.raises(AttributeError) as caught:
+        eval(code, {"f": f, "x": ef.ones(2), "ef": ef, "profile": ef.profile()})
+    assert (remedies.remedy(caught.value) or "").startswith(remedy)
+
+
+def test_rows_of_a_profile_name_their_columns() -> None:
+    with ef.profile() as profile:
+        ef.ones(2) * 2
+    op, line = profile.table()[0], profile.lines()[0]
+    for row, name, hint in (
+        (op, "count", "row.calls"), (op, "cpu_time_total", "row.total"), (op, "op", "row.name"),
+        (line, "code", "row.text"), (line, "seconds", "row.total"), (line, "source", "row.file"),
+    ):  # fmt: skip
+        with pytest.raises(ef.errors.UnknownNameError) as caught:
+            getattr(row, name)
+        assert (caught.value.hint or "").startswith(hint)
+        assert hasattr(row, hint.removeprefix("row."))

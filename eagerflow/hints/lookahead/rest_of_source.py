@@ -197,11 +197,12 @@ class _Reader:
             module = getattr(module, name, None)
         if not isinstance(module, ModuleType):
             return None
+        told: dict[str, None] = {}
         for name in names:
             hint = hint_of(module, name)
-            if hint is not None:
-                return None if find_spec(f"{node.module}.{name}") else hint  # a module
-        return None
+            if hint is not None and not find_spec(f"{node.module}.{name}"):  # no module
+                told[hint] = None
+        return "; ".join(told) or None
 
     def _of_attribute(self, node: ast.Attribute) -> str | None:
         owner = self._names.value(node.value)

@@ -6,16 +6,18 @@ Names and arguments that PyTorch's objects alone have show what an object is.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.extending import hint_about
 from eagerflow.hints import ATTRIBUTES
-from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS
+from eagerflow.hints.attribute_names import ALSO_METHODS, ARRAYS, PROFILES
 from eagerflow.hints.function_names import OWN_OPS
 from eagerflow.hints.lookahead.names_of_source import UNKNOWN, Instance, Names, is_ours
 from eagerflow.hints.missing_attributes import in_place
+from eagerflow.hints.nn import DRAWS
 from eagerflow.hints.optim import OPTIMISERS
 from eagerflow.hints.parameter_names import CALLED, CALLED_OF_MODULES
 from eagerflow.hints.refused_calls import of_call
@@ -83,9 +85,20 @@ ANYWHERE: Final = {name: text for name, text in ARRAYS.items() if name not in _C
 #: methods that PyTorch's tensors have in a second form, which changes them: ``exp_``
 _IN_PLACE: Final = {*ANYWHERE, "clip", "copy", "cumsum", "cumprod", "round", "squeeze"}
 #: attributes of objects of unknown class that only PyTorch's objects have
-OF_OBJECTS: Final = {**OWN_OPS, "param_groups": OPTIMISERS["param_groups"]}
+OF_OBJECTS: Final = {
+    **OWN_OPS,
+    "param_groups": OPTIMISERS["param_groups"],
+    **{name: PROFILES[name] for name in ("export_chrome_trace", "key_averages", "total_average")},
+    "rsample": DRAWS["rsample"],
+}
+#: attributes that NumPy's arrays have as well, and no other object of Python
+_OF_ARRAYS: Final = {
+    name
+    for name in ARRAYS
+    if name in dir(_KINDS[-1]) and not any(name in dir(kind) for kind in _KINDS[:-1])
+}
 #: keywords of methods that show that an object is a tensor of PyTorch
-_KEYWORDS: Final = ("dim", "keepdim", "non_blocking")
+_KEYWORDS: Final = ("dim", "keepdim", "non_blocking", "unbiased")
 
 
 def of_method(call: ast.Call, names: Names) -> str | None:
@@ -102,7 +115,22 @@ def of_method(call: ast.Call, names: Names) -> str | None:
         return None
     if isinstance(owner, Instance) and hint_about(owner.kind, name) is not None:
         return None  # the attribute is told
+    if name in _OF_ARRAYS and _is_result(call.func.value, names):
+        return ARRAYS[name]
     return _of_name(call, name) or _of_arguments(call, name)
+
+
+def _is_result(node: ast.expr, names: Names) -> bool:
+    """Whether an expression is the result of a function of eagerflow: ``ef.hessian(f)(x)``."""
+    if isinstance(node, ast.Name):
+        made = names.assigned(node.id)
+        return bool(made) and all(isinstance(x, ast.Call) and _is_result(x, names) for x in made)
+    while isinstance(node, ast.Call):
+        called = names.value(node.func)
+        node = node.func
+        if inspect.isfunction(called):
+            return is_ours(called)
+    return False
 
 
 def _of_name(call: ast.Call, name: str) -> str | None:

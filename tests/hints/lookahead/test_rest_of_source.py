@@ -52,7 +52,22 @@ def test_each_line_of_a_program_of_pytorch(path: Path, monkeypatch: Any, tmp_pat
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("ef.cuda.synchronize()", "line 3: ef.cuda: ef.devices()"),
+        ("ef.cuda.synchronize()", "line 3: ef.cuda.synchronize: x.item() and all that looks at"),
+        ("ef.cuda.empty_cache()", "line 3: ef.cuda: ef.devices()"),
+        (
+            "ef.autograd.gradgradcheck(f, (x,))",
+            "line 3: ef.autograd.gradgradcheck: ef.check_grads(",
+        ),
+        ("ef.autograd.functional.hessian(f, x)", "line 3: ef.autograd.functional.hessian: ef.hess"),
+        (
+            "ef.utils.benchmark.Timer(stmt='f(x)')",
+            "line 3: ef.utils.benchmark.Timer: start = time.",
+        ),
+        ("ef.vmap(f, chunk_size=10)(x)", "line 3: ef.vmap: leave chunk_size= out: all rows run at"),
+        ("ef.hessian(f)(x).diagonal()", "line 3: ef.hessian(f)(x).diagonal: ef.diagonal(x)"),
+        ("ef.trace(f, fullgraph=True)", "line 3: ef.trace: use strict= instead of fullgraph="),
+        ("q.rsample()", "line 3: q.rsample: p.sample(shape)"),
+        ("p.key_averages().table()", "line 3: p.key_averages: print(profile) shows ops and lines"),
         ("x.pow(2)", "line 3: x.pow: x ** y"),
         ("ef.nn.utils.clip_grad_norm_(p, 1)", "line 3: ef.nn.utils.clip_grad_norm_: grads, norm ="),
         ("f(x).mean(dim=1)", "line 3: f(x).mean: use axis= instead of dim="),
@@ -483,3 +498,24 @@ def test_long_lists_end() -> None:
     rest = _rest("import eagerflow as ef\nef.manual_seed(0)\n" + source)
     assert rest is not None
     assert re.search(r"\n    and \d+ more$", rest)
+
+
+def test_an_import_is_told_with_all_names_that_are_lacking() -> None:
+    source = (
+        "import eagerflow as ef\nef.manual_seed(0)\n"
+        "from eagerflow.distributions import Normal, kl_divergence, Independent\n"
+    )
+    rest = _rest(source) or ""
+    assert "ef.distributions.kl(p, q)" in rest
+    assert "p.log_prob(x).sum(-1)" in rest
+
+
+def test_a_method_of_numpy_is_told_of_results_of_eagerflow_alone() -> None:
+    source = (
+        "import numpy as np\nimport eagerflow as ef\nef.manual_seed(0)\n"
+        "m = np.ones((2, 2))\nm.diagonal()\nh = ef.jacobian(f)(x)\nh.diagonal()\n"
+        "ef.ones((2, 2)).numpy().diagonal()\n"
+    )
+    rest = _rest(source) or ""
+    assert "line 7: h.diagonal: ef.diagonal(x)" in rest
+    assert rest.count("diagonal") == 2
