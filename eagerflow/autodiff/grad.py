@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from eagerflow.autodiff.backward import full_like, gradients
 from eagerflow.autodiff.gradient_sources import Arguments, VariableTree
 from eagerflow.autodiff.looks import check_looks, last_look
 from eagerflow.autodiff.tape import Tape
-from eagerflow.core.interpreter import installed, unwinds
+from eagerflow.core.interpreter import installed, is_traced, unwinds
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import tensor_of
-from eagerflow.errors import GradientError, hide_frames
+from eagerflow.errors import GradientError, GradientWarning, hide_frames
+from eagerflow.source import warn
 
 _A = TypeVar("_A")  # an argument, and its gradient
 _P = ParamSpec("_P")
@@ -21,6 +22,12 @@ _R = TypeVar("_R")
 _X = TypeVar("_X")
 _A_contra = TypeVar("_A_contra", contravariant=True)
 _R_co = TypeVar("_R_co", covariant=True)
+#: warning where a loss was computed before its gradient was asked for, with the transform
+_CONSTANT: Final = (
+    "{}: the function reads none of the variables of wrt, so all gradients are zero\n"
+    "  hint: what is computed before is a constant: compute all of the loss in the function, "
+    "def loss_fn(x, y): return loss_of(net(x), y)"
+)
 
 
 class _Function(Protocol[_P, _R_co]):
@@ -226,6 +233,8 @@ def differentiate(
         loss = _scalar_result(what, value, tape)
     slot = tape.slot_of(loss)
     check_looks(tape, (slot,), wanted, what, sources.name)
+    if sources.variables and not any(wanted) and not is_traced():  # `remat` in a trace reads later
+        warn(_CONSTANT.format(what), GradientWarning)
     seeds = {slot: full_like(loss, 1)}
     cotangents = gradients(tape, seeds, wanted, what, sources.name, consume=True)
     return value, sources.gradient(cotangents), aux

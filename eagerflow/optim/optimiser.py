@@ -165,7 +165,9 @@ class AbstractOptimiser(ABC):
 
         Args:
             gradients: a tree of the structure of the variables; its leaves are tensors,
-                `IndexedSlices`, or None for a variable that stays as it is.
+                `IndexedSlices`, or None for a variable that stays as it is. Those of a list belong
+                to the variables by their order alone. In a dict, such as ``net.trainable``, they
+                belong to them by name: their order does not matter, and other names are refused.
             lr: the learning rate of this update, in place of the attribute.
 
         Raises:

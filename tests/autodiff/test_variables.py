@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -229,3 +230,22 @@ def test_a_value_read_before_an_assignment_keeps_its_gradient() -> None:
         y = before * before
         v.assign([100.0, 100.0])
     np.testing.assert_array_equal(tape.gradient(y, v).numpy(), [4, 6])
+
+
+@pytest.mark.parametrize("transform", [ef.grad, ef.value_and_grad])
+def test_a_loss_that_was_computed_before_is_told(transform: Any) -> None:
+    v = ef.Variable([1.0, 2.0])
+    loss = (v * v).sum()
+    with pytest.warns(
+        ef.errors.GradientWarning, match="reads none of the variables of wrt"
+    ) as told:
+        transform(lambda: loss * 2, wrt=[v])()
+    assert "compute all of the loss in the function" in str(told[0].message)
+    assert told[0].filename == __file__
+
+
+def test_gradients_that_are_zero_on_purpose_are_not_told() -> None:
+    v = ef.Variable([1.0, 2.0])
+    for f in (lambda: ef.stop_gradient(v).sum(), lambda: (v * 0.0).sum()):
+        assert ef.grad(f, wrt=v)().tolist() == [0.0, 0.0]
+    assert ef.grad(lambda: ef.tensor(1.0), wrt={})() == {}

@@ -303,6 +303,7 @@ def _lookups() -> dict[str, Callable[[Any, Any], Any]]:
     return {f.__name__: f for f in (loop, scan, some_rows, branch, nested, no_iteration)}
 
 
+@pytest.mark.filterwarnings("ignore:.*reads none of the variables")  # in no iteration
 @pytest.mark.parametrize("name", list(_lookups()))
 def test_rows_stay_rows(name: str) -> None:
     """The gradient of a large table does not become one as large, in no iteration of no loop."""
