@@ -62,6 +62,11 @@ _LARGE = 1 << 63
 _LEAST, _MOST = 1e-37, 3e38  # float32 represents magnitudes in between
 _LONG = 100  # bits of an integer from which messages do not show its digits
 _NUMPY_DTYPES = {d.dtype: d for d in DTYPES.values()}
+#: hint where a dict of arrays, such as gradients, stands in the place of an array
+_OF_LEAVES = (
+    "of a dict each value is an array: {name: f(x) for name, x in values.items()}; of gradients, "
+    "ef.optim.global_norm(grads) is the norm of all"
+)
 _SYMBOLIC = (AbstractAsked, AbstractTracedArray)
 _PYTHON_DTYPES = {
     bool: DTYPES["bool"],
@@ -432,5 +437,6 @@ def _from_object(value: Any) -> np.ndarray[Any, Any]:
         raise DTypeError(
             f"{kind_of(value)} is not an array",
             expected="a tensor, a number, a NumPy array, or nested sequences of numbers",
+            hint=_OF_LEAVES if isinstance(value, dict) else None,
         )
     return array

@@ -27,7 +27,7 @@ DATA: Final = {
     "Subset": "ef.data.Dataset.from_tensors(x[indices]); of a dataset, data.take(count) and "
     "data.skip(count) are the first and the rest",
     "TensorDataset": "ef.data.Dataset.from_tensors((x, y)): its elements are the rows",
-    "random_split": _PARTS,
+    **dict.fromkeys(("random_split", "train_test_split"), _PARTS),
 }
 
 #: hint where a class has `Dataset` as a base

@@ -363,7 +363,7 @@ GENERATORS: Final = {
 #: of ``ef.config``
 SETTINGS: Final = {
     **dict.fromkeys(
-        ["debug_infs", "debug_nans", "detect_anomaly"],
+        ["check_inf", "debug_infs", "debug_nans", "detect_anomaly"],
         "ef.config(check_nan=True) raises at the first op that makes a NaN or an infinity",
     ),
     **dict.fromkeys(["deterministic", "deterministic_algorithms"], REPEATED),

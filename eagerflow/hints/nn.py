@@ -51,6 +51,8 @@ NN: Final = {
         "ef.nn.BatchNorm(channels) is one class for any number of axes",
     ),
     "Dense": "use ef.nn.Linear",
+    "Lambda": "Sequential takes functions as they are: "
+    "ef.nn.Sequential(ef.nn.Linear(2, 3), lambda x: x * 2)",
     "ModuleDict": "a plain dict of modules will do",
     "ModuleList": "a plain list of modules will do",
     "Parameter": "assign an ef.Variable to an attribute",

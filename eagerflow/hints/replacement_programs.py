@@ -105,6 +105,9 @@ PROGRAMS: Final = {
             "ef.float32": "single",
             "ef.float64": "longdouble float128",
             "ef.uint32": "uintc",
+            "the loop is written out: if loss < best: best, state = loss, "
+            "{name: v.numpy().copy() for name, v in net.state.items()}; and after it "
+            "net.load_state(state)": "EarlyStopping callbacks",
             # SciPy
             "ef.cumsum((y[1:] + y[:-1]) / 2 * ef.diff(x))": "cumtrapz cumulative_trapezoid",
             "a loop, or ef.scan, over steps such as y = y + h * f(y + h / 2 * f(y))":

@@ -172,3 +172,21 @@ def test_rows_of_a_profile_name_their_columns() -> None:
             getattr(row, name)
         assert (caught.value.hint or "").startswith(hint)
         assert hasattr(row, hint.removeprefix("row."))
+
+
+@pytest.mark.parametrize("read", [lambda data: data[0], next], ids=["index", "next"])
+def test_a_dataset_is_no_sequence(read: Any) -> None:
+    data = ef.data.Dataset.from_tensors(ef.arange(3))
+    with pytest.raises(TypeError) as caught:
+        read(data)
+    assert "next(iter(data))" in (remedies.remedy(caught.value) or "")
+    assert (next(iter(data)).item(), len(list(data))) == (0, 3)
+
+
+def test_a_dict_of_gradients_is_no_array() -> None:
+    net = ef.nn.Linear(2, 1)
+    grads = ef.grad(lambda: net(ef.ones((1, 2))).sum(), wrt=net.trainable)()
+    with pytest.raises(ef.errors.DTypeError) as caught:
+        ef.linalg.norm(grads)
+    assert "ef.optim.global_norm(grads)" in (caught.value.hint or "")
+    assert ef.optim.global_norm(grads).item() > 0

@@ -19,6 +19,10 @@ from eagerflow_kernels.lists import ListData
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "numpy", "cupy", "scipy")
 #: the most combinations of inputs whose types are kept for a kernel
 _MOST: Final = 256
+_CONVERTED: Final = (
+    "return result.astype(x.dtype), where NumPy computes with more digits, as of floats and "
+    "integers; or name that dtype in infer="
+)
 
 #: the types of the results by the type rule, given arrays and attributes
 Types = TensorType | tuple[TensorType, ...]
@@ -160,7 +164,7 @@ def _check(name: str, data: Any, types: Types, array_type: type[Any], code: Code
         if not isinstance(x, (array_type, np.generic)):
             raise _wrong(name, "gives no array, as", _shown(x), types, code)
         if x.dtype != kind.dtype.dtype:
-            raise _wrong(name, "gives another dtype than", f"{x.dtype}", types, code)
+            raise _wrong(name, "gives another dtype than", f"{x.dtype}", types, code, _CONVERTED)
         if x.shape == kind.shape:
             continue
         sizes = zip(x.shape, kind.shape, strict=False)
@@ -174,10 +178,13 @@ def _shown(x: Any) -> str:
     return f"{len(x)} outputs" if isinstance(x, tuple) else f"a {type(x).__name__}"
 
 
-def _wrong(name: str, what: str, given: str, types: Any, code: CodeType) -> KernelError:
+def _wrong(
+    name: str, what: str, given: str, types: Any, code: CodeType, hint: str | None = None
+) -> KernelError:
     kinds = types if isinstance(types, tuple) else (types,)
     return KernelError(
         f"{name}: a kernel that was registered {what} the type rule of the op says",
         given=f"{given} by {Source(code, 0)}",
         expected=", ".join(map(str, kinds)),
+        hint=hint,
     )

@@ -175,7 +175,11 @@ def may_be_ours(owner: object) -> bool:
 
 def _takes_arrays(call: ast.Call) -> bool:
     """Whether a call has arguments that are no numbers: then it is a function of some namespace."""
-    return not all(isinstance(a, ast.Constant | ast.UnaryOp) for a in call.args)
+    return not all(_is_number(a) for a in call.args)
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 def _is_pytorchs(call: ast.Call) -> bool:

@@ -519,3 +519,11 @@ def test_a_method_of_numpy_is_told_of_results_of_eagerflow_alone() -> None:
     rest = _rest(source) or ""
     assert "line 7: h.diagonal: ef.diagonal(x)" in rest
     assert rest.count("diagonal") == 2
+
+
+def test_functions_of_the_namespace_of_a_kernel_are_not_told() -> None:
+    source = (
+        "import eagerflow as ef\nef.manual_seed(0)\n"
+        "def kernel(xp, x):\n    return xp.exp(-x) + xp.sum(x)\n"
+    )
+    assert _rest(source) is None
