@@ -84,12 +84,20 @@ class TraceRecord:
         return type(self), tuple([getattr(self, f.name) for f in fields(self)])
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, before: TraceRecord | None = None) -> str:
+        """The trace in some lines.
+
+        Args:
+            before: the trace that is described before, to which long lists refer.
+        """
         lines = [
             f"{self.signature}: {self.size}, traced in {self.seconds * 1e3:.1f} ms",
             f"  why: {self.reason}",
         ]
         titles = {"outside": "read from outside"}
-        lines += [f"  {titles.get(kind, kind)}: {item}" for kind, item in self.shown()]
+        lines += [f"  {titles.get(kind, kind)}: {item}" for kind, item in self.shown(before)]
         return "\n".join(lines)
 
     @property
@@ -103,10 +111,14 @@ class TraceRecord:
         starts = re.compile(rf"(axis \d+ of )?{re.escape(name)} ?= ?")
         return [item for item in self.static if starts.match(item)]
 
-    def shown(self) -> list[tuple[str, str]]:
+    def shown(self, before: TraceRecord | None = None) -> list[tuple[str, str]]:
         """The dependencies of the trace and the notes on it, each with its kind.
 
         Long lists are cut; the attributes hold them in full.
+
+        Args:
+            before: the trace that is described before: where it has the same values from outside,
+                or the same kernels, and more than one, that is said in their place.
         """
         sections = {
             "device scope": [self.scope] if self.scope else [],
@@ -117,6 +129,9 @@ class TraceRecord:
             "note": self.notes,
             "run as Python": self.unrepeated,
         }
+        for kind in ("outside", "compiled") if before is not None else ():
+            if len(sections[kind]) > 1 and getattr(self, kind) == getattr(before, kind):
+                sections[kind] = [_AS_BEFORE]
         return [(kind, item) for kind, items in sections.items() for item in items]
 
 
@@ -124,6 +139,10 @@ def _first(items: Sequence[str], most: int = 5) -> list[str]:
     """The first of some texts, and a text with the number of others."""
     rest = len(items) - most
     return [*items[:most], f"and {rest} more"] if rest > 0 else [*items]
+
+
+#: in the place of a list that the trace before has as well
+_AS_BEFORE: Final = "as in the trace before"
 
 
 def _kernels(items: Sequence[str]) -> list[str]:
@@ -286,12 +305,14 @@ class Explanation(str):
         titles = ("", "signature", "nodes", "traced in", "why", "")
         head = "<tr>" + "".join(f"<th{_LEFT}>{title}</th>" for title in titles) + "</tr>"
         rows = []
+        before: TraceRecord | None = None
         for number, r, seconds in _entries(self.records):
             cells, more = (number.rstrip("."), "", "", _ms(seconds), str(r)), []
             if isinstance(r, TraceRecord):
                 nodes = r.size.replace(" nodes", "", 1).replace(" node", "", 1)
                 cells = (cells[0], r.signature, nodes, cells[3], r.reason)
-                more = [f"{kind}: {item}" for kind, item in r.shown()]
+                more = [f"{kind}: {item}" for kind, item in r.shown(before)]
+                before = r
             texts = [escape(cell) for cell in cells] + ["<br>".join(map(escape, more))]
             rows.append("<tr>" + "".join(f"<td{_LEFT}>{text}</td>" for text in texts) + "</tr>")
         title = f"<b>{escape(self.name)}</b>, {self._how}"
@@ -303,11 +324,13 @@ def _text(name: str, records: Sequence[TraceRecord], how: str) -> str:
         return f"{name}: not traced yet"
     traces = "1 trace" if len(records) == 1 else f"{len(records)} traces"
     lines = [f"{name}: {traces}, {how}"]
+    before: TraceRecord | None = None
     for number, entry, seconds in _entries(records):
         if isinstance(entry, str):
             lines.append(f"{number} {entry}, traced in {_ms(seconds)}")
             continue
-        first, *rest = str(entry).split("\n")
+        first, *rest = entry.text(before).split("\n")
+        before = entry
         lines.append(f"{number} {first}")
         lines += [f"   {line}" for line in rest]
     return "\n".join(lines)

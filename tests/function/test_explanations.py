@@ -381,3 +381,22 @@ def test_settings_of_layers_that_only_these_read_are_left_out() -> None:
     assert not any("norm.eps" in item and " in layer_norm" in item for item in shown)
     assert any("net.eps=0.001" in item for item in shown)
     assert any("net.shift=2" in item for item in shown)
+
+
+def test_what_the_trace_before_has_as_well_is_not_repeated() -> None:
+    settings = {"a": 1.0, "b": 2.0}
+
+    @ef.trace
+    def f(x):
+        return x * settings["a"] + settings["b"]
+
+    f(ef.ones(2))
+    f(ef.ones((2, 2)))
+    first, second = f.traces
+    assert first.outside == second.outside
+    assert len(first.outside) > 1
+    text = str(f.explain())
+    assert text.count("read from outside: settings") == len(first.outside)
+    assert text.count("read from outside: as in the trace before") == 1
+    assert "as in the trace before" in f.explain()._repr_html_()
+    assert "as in the trace before" not in str(second)  # alone it is whole
