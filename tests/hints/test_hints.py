@@ -172,6 +172,16 @@ def test_a_draw_that_is_made_of_others_has_its_mean(name: str, mean: float) -> N
     assert float(draws.mean()) == pytest.approx(mean, abs=0.03)
 
 
+def test_a_table_that_is_there_becomes_an_embedding_as_its_hint_says() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        getattr(ef.nn.Embedding, "from_pretrained")
+    table = ef.ones((3, 2))
+    values: dict[str, Any] = {"ef": ef, "table": table}
+    exec(str(caught.value.hint).removesuffix(" keeps it as it is"), values)
+    assert ef.array_equal(values["layer"](ef.tensor([1])), table[1:2])
+    assert values["layer"].trainable == {}
+
+
 def test_a_text_that_a_hint_repeats_is_that_of_the_error() -> None:
     variable = ef.Variable([1.0])
     with pytest.raises(ef.errors.VariableError) as caught:

@@ -6,7 +6,7 @@ from typing import final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.extending import SIZE, require
+from eagerflow.extending import SIZE, hint_at, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.module import Module
@@ -67,6 +67,15 @@ class Embedding(Module):
 
     def forward(self, indices: ef.Tensor) -> ef.Tensor:
         return F.embedding(indices, self.weight, padding_idx=self.padding_idx)
+
+
+hint_at(
+    Embedding,
+    {
+        "from_pretrained": "layer = ef.nn.Embedding(*table.shape); layer.weight.assign(table); "
+        "layer.freeze() keeps it as it is"
+    },
+)
 
 
 @final
