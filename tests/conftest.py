@@ -15,6 +15,8 @@ import pytest
 
 from eagerflow import settings as ef_settings
 from eagerflow.core.interpreter import stack
+from eagerflow.runtime.scheduled.detached import serving
+from eagerflow.runtime.threads.workers import shared
 from eagerflow_kernels import table
 
 # a shell starts background jobs with Ctrl-C ignored, and all programs started by tests inherit it
@@ -36,6 +38,7 @@ def _nothing_old_is_collected() -> None:
 # --- leaks ---------------------------------------------------------------------------------------
 
 _GRACE = 2.0  # seconds that a thread may take to end after it is told to
+_POOLS = shared, serving
 
 
 def running_threads() -> set[threading.Thread]:
@@ -59,10 +62,20 @@ def _sockets() -> set[tuple[str, int]]:
 
 
 def leaked_threads(before: set[threading.Thread]) -> list[str]:
-    """Returns the names of threads that are not in ``before`` and do not end within `_GRACE`."""
+    """Returns the names of threads that are not in ``before`` and do not end within `_GRACE`.
+
+    Threads of the pools that have nothing to do are told to end: they would wait for a second for
+    the next job.
+    """
+    if running_threads() <= before:
+        return []
     deadline = time.monotonic() + _GRACE
+    for pool in _POOLS:
+        pool.stop()
     for thread in running_threads() - before:
         thread.join(max(0.0, deadline - time.monotonic()))
+    for pool in _POOLS:
+        pool._closed = False
     return sorted(t.name for t in running_threads() - before if t.is_alive())
 
 

@@ -18,7 +18,6 @@ from eagerflow.runtime.scheduled.completions import Completion
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.scheduler import rerun
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
 from tests.messages import says
 from tests.runtime.graphs import by_scheduler, scheduled
@@ -33,12 +32,6 @@ ENDLESS = """graph endless(%x: f32[2]@cpu:0) {
     body=graph (%x: f32[2]@cpu:0) { %y = OP(%x) : f32[2]@cpu:0 return %y }
   } : f32[2]@cpu:0
   return %y }"""
-
-
-@pytest.fixture(autouse=True)
-def _no_threads() -> Iterator[None]:
-    yield
-    workers.shared.close()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,8 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.threads import workers
 from tests.runtime.graphs import by_scheduler, scheduled
 from tests.runtime.scheduled.scheduled_graphs import heavy, notes, open_up
-
-
-@pytest.fixture(autouse=True)
-def _no_threads() -> Iterator[None]:
-    yield
-    workers.shared.close()
-
 
 # --- failing functions ------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from eagerflow.runtime import Executable, generated_or_scheduled
 from eagerflow.runtime.generated.generated_tier import GeneratedTier
 from eagerflow.runtime.generated_or_scheduled import Choice, Decision, Trial
 from eagerflow.runtime.scheduled import step_state
-from eagerflow.runtime.threads import workers
 from tests.runtime.graphs import by_scheduler, scheduled, straight
 from tests.runtime.scheduled.scheduled_graphs import CHAINS, Ops, heavy, helped, ops, same
 
@@ -40,10 +39,8 @@ TWO = """graph two(%x: f32[n]) {
 
 
 @pytest.fixture(autouse=True)
-def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    yield
-    workers.shared.close()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,8 @@ from eagerflow.events import step_of
 from eagerflow.graph import Graph
 from eagerflow.graph.verify import verify
 from eagerflow.runtime.executable import Executable
-from eagerflow.runtime.threads import workers
 from tests import ctrl_c
 from tests.runtime import interrupted
-
-
-@pytest.fixture(autouse=True)
-def _no_threads() -> Iterator[None]:
-    yield
-    workers.shared.close()
 
 
 @pytest.mark.parametrize("how", ["script", "ipython"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,10 @@ SIZE = 40_000  # exp of so many elements is estimated at 300 us
 
 
 @pytest.fixture(autouse=True)
-def _one_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cores: the calling thread, and one of the pool; the scheduled tier counts as faster."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(generated_or_scheduled, "_GAIN", float("inf"))
-    yield
-    workers.shared.close()
 
 
 def x() -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -26,7 +26,6 @@ from eagerflow.events import (
 )
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, generated_or_scheduled
-from eagerflow.runtime.threads import workers
 from tests.recorded import recorded, refuse_events
 
 WIDE = """graph wide(%x: f32[n]) {
@@ -95,10 +94,8 @@ def test_who_wants_nodes_has_other_code_run() -> None:
 
 
 @pytest.fixture
-def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    yield
-    workers.shared.close()
 
 
 @pytest.mark.usefixtures("_two_cores")

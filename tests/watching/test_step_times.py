@@ -89,7 +89,7 @@ def test_none_is_lost_that_threads_note_meanwhile() -> None:
 
     def run() -> None:
         for i in range(20_000):
-            log.note_step((1, float(i), i + 1.0, 0, 1))
+            log.note_step((1, i * 1e-6, (i + 1) * 1e-6, 0, 1))
         done.set()
 
     thread = threading.Thread(target=run)

@@ -42,10 +42,11 @@ class Ear:
 
     def ask(self, cluster: ef.cluster.Cluster) -> list[TaskNews]:
         """The news with which each task of a cluster answers."""
+        count = len(cluster.tasks)  # asks them: what they tell meanwhile takes the lock
         with self._changed:
             before = len(self.news)
             task_sources.look()
-            assert self._changed.wait_for(lambda: len(self.news) >= before + len(cluster.tasks), 60)
+            assert self._changed.wait_for(lambda: len(self.news) >= before + count, 60)
             return self.news[before:]
 
 

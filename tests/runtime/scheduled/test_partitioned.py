@@ -37,7 +37,6 @@ __all__ = ["ops"]  # the fixture
 def _two_devices() -> Iterator[None]:
     with ef.config(cpu_devices=2):
         yield
-    workers.shared.close()
 
 
 @pytest.fixture(autouse=True, params=["strands", "scheduler"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from eagerflow.runtime.scheduled import step_state
 from eagerflow.runtime.scheduled.completions import Completion
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
 from tests.control.programs import PROGRAMS
 from tests.control.programs import Program as Source
@@ -41,12 +40,6 @@ from tests.runtime.scheduled.scheduled_graphs import (
 )
 
 __all__ = ["ops"]  # the fixture
-
-
-@pytest.fixture(autouse=True)
-def _no_threads() -> Iterator[None]:
-    yield
-    workers.shared.close()
 
 
 # --- equality with structured execution -------------------------------------------------------

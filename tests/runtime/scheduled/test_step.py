@@ -45,12 +45,6 @@ from tests.runtime.scheduled.scheduled_graphs import (
 __all__ = ["ops"]  # the fixture
 
 
-@pytest.fixture(autouse=True)
-def _no_threads() -> Iterator[None]:
-    yield
-    workers.shared.close()
-
-
 # --- errors -----------------------------------------------------------------------------------
 
 
