@@ -14,6 +14,7 @@ from pathlib import Path
 import eagerflow as ef
 from eagerflow.hardware import kernel_library
 from eagerflow.hardware.freed_memory import keep_freed_memory
+from eagerflow.hardware.large_pages import use_large_pages
 from eagerflow_kernels.cuda.library import STATUS
 
 #: the packages that `eagerflow info` lists, by the extra that installs them ("" for the base)
@@ -166,6 +167,7 @@ def _serve(options: argparse.Namespace) -> None:
     server = TaskServer(task, where, ef.__version__, credentials, plain=options.plain_tcp,
                         grants=grants, freed=keep_freed_memory())  # fmt: skip
     gc.freeze()  # loaded objects stay: garbage collections need not visit them
+    use_large_pages()
     print("ready", *server.doors, flush=True)
     left = options.with_parent
     if left is not None:  # stdout is not read: print to the log

@@ -226,7 +226,7 @@ class TaskServer:
                 packets, self._packets = self._packets, []
                 self._station.work(self._station.now, packets)
                 self._asked = due = False  # other threads that ask ring the bell
-        return self._station.soonest  # which the work above may have changed
+        return self._station.soonest
 
     def stop(self) -> None:
         """End `serve`; from any thread."""

@@ -302,13 +302,13 @@ class ServerSockets(AbstractSockets):
                 message = port.take()
                 if message is None:
                     break
-                who, frames = message
+                name, first, frames = message
                 if frames:
-                    peer = self._names.get((role, who.bytes))
+                    peer = self._names.get((role, name))
                     if peer is None:
                         # closed connections first: one may have had this descriptor
                         yield from self._gone(role, port)
-                        peer = self._new_peer(role, who)
+                        peer = self._new_peer(role, name, first)
                     user = self._users[peer][0] if peer in self._users else ""
                     if user != _REVOKED:
                         yield _make(Received, ("frames", peer, role, frames, user))
@@ -319,14 +319,14 @@ class ServerSockets(AbstractSockets):
             if port.gone:
                 yield from self._gone(role, port)
 
-    def _new_peer(self, role: Domain, who: Any) -> str:
-        """The name of a connection on its first message."""
-        end = _PeerEnd(role, who.bytes)
+    def _new_peer(self, role: Domain, name: bytes, first: Any) -> str:
+        """The name of a connection on its first message, of which ``first`` is the first frame."""
+        end = _PeerEnd(role, name)
         peer = self._names[end] = f"{role} {end.name.hex()}"  # names are unique at one door
         self._ends[peer] = end
-        self._peers.setdefault((role, int(who.get(zmq.SRCFD))), set()).add(peer)
+        self._peers.setdefault((role, int(first.get(zmq.SRCFD))), set()).add(peer)
         if self._credentials is not None:
-            self._users[peer] = str(who.get("User-Id")), str(who.get(KEY))
+            self._users[peer] = str(first.get("User-Id")), str(first.get(KEY))
         return peer
 
     def _gone(self, role: Domain, port: Port) -> Iterator[Received]:
@@ -431,8 +431,9 @@ class ClientSockets(AbstractSockets):
                     message = port.take()
                     if message is None:
                         break
-                    if message[1]:
-                        yield _make(Received, ("frames", task, "task", message[1], ""))
+                    frames = message[2]
+                    if frames:
+                        yield _make(Received, ("frames", task, "task", frames, ""))
                     if self._tasks.get(task) is not port or not poll([port.asked], 0):
                         break  # the caller may have disconnected the task
                 else:
@@ -462,9 +463,9 @@ class ClientSockets(AbstractSockets):
             message = door.take()
             if message is None:
                 return
-            who, frames = message
+            _, first, frames = message
             if frames:
-                user = "" if self._credentials is None else str(who.get("User-Id"))
+                user = "" if self._credentials is None else str(first.get("User-Id"))
                 yield _make(Received, ("frames", "", "packet", frames, user))
             if not poll([door.asked], 0):
                 return

@@ -178,31 +178,34 @@ class Port:
                 if len(self._closed) > _REMEMBERED:
                     self._closed.popitem(last=False)
 
-    def take(self) -> tuple[Any, list[Frame]] | None:
+    def take(self) -> tuple[bytes, Any, list[Frame]] | None:
         """The next message, which `poll` or the socket's descriptor has announced.
 
         Returns:
-            The frame with the name of the sender, None where senders have none, and the other
-            frames, of which a piece of a long frame has none; None if there is no message.
+            The name of the sender, empty where senders have none; the first frame as ZeroMQ's
+            object, which knows of the connection; and the frames, of which a piece of a long frame
+            has none. None if there is no message.
         """
         socket = self.socket
+        name = b""
         try:
+            if self._names:
+                name = _receive(socket, _AT_ONCE)  # a frame of its own always follows
             first = frame = _receive(socket, _AT_ONCE, False)
         except zmq.Again:  # the descriptor announced something else
             return None
-        frames: list[Frame] = [] if self._names else [frame.buffer]
+        frames: list[Frame] = [frame.buffer]
         while frame.more:
             frame = _receive(socket, _AT_ONCE, False)
             frames.append(frame.buffer)
-        if frames and not len(frames[0]):
-            frames = self._in_pieces(first, frames)
-        return (first if self._names else None), frames
+        if not len(frames[0]):
+            frames = self._in_pieces(name, first, frames)
+        return name, first, frames
 
-    def _in_pieces(self, first: Any, frames: list[Frame]) -> list[Frame]:
+    def _in_pieces(self, name: bytes, first: Any, frames: list[Frame]) -> list[Frame]:
         """A message with long frames, put together; none for a piece."""
-        name = None
         if self._names:
-            name, descriptor = first.bytes, int(first.get(zmq.SRCFD))
+            descriptor = int(first.get(zmq.SRCFD))
             if name not in self._origins.get(descriptor, ()):
                 self._note_closed()  # first: a closed connection may have had this descriptor
                 if name in self._closed:  # nothing that it has not finished is going to be

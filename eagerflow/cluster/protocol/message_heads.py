@@ -64,18 +64,20 @@ def is_client(name: str) -> bool:
 
 @final
 class ArrayHead(AbstractRecord, tag="array", frozen=True):
-    """An array, whose elements are a frame.
+    """An array, whose elements are a frame, or part of the head if they are few.
 
     Attributes:
         dtype: its name, such as ``"float32"``.
         shape: its sizes.
         order: the axes by decreasing distance of their elements in memory; empty for the order of
             the shape.
+        elements: the bytes of a few elements; None if they are a frame.
     """
 
     dtype: Word
     shape: Sizes
     order: Axes = ()
+    elements: Annotated[bytes, Meta(max_length=1_000)] | None = None
 
 
 @final

@@ -68,7 +68,9 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
     inner: Message | None = None
     if type(carried) is ValueMessage:
         head, key, nbytes = carried.value, carried.key, message.nbytes
-        if type(head) is ArrayHead and len(frames) == 1:  # the usual case
+        if type(head) is ArrayHead and head.elements is not None:  # the usual case
+            value = array_of(head, head.elements)
+        elif type(head) is ArrayHead and len(frames) == 1:  # that of long arrays
             value, frames = array_of(head, frames[0]), ()
         else:
             rest = iter(frames)

@@ -46,10 +46,12 @@ _LENGTH: Final = 8  # bytes, in packed byte strings
 _DIGITS: Final = 4_000
 #: bytes up to which Python's own copies are faster than arrays
 _SHORT: Final = 256
+#: bytes up to which elements are part of the head: each frame is a message of ZeroMQ's
+_FEW: Final = 64
 
 
 def encode_value(value: Any, frames: list[Frame]) -> Head:
-    """The head of a value; its elements are appended to ``frames``, as views of its memory.
+    """The head of a value; many elements are appended to ``frames``, as views of its memory.
 
     Args:
         value: an array of the host, a `ListData`, a `NullArray`, a number of Python, or None.
@@ -58,11 +60,10 @@ def encode_value(value: Any, frames: list[Frame]) -> Head:
     Raises:
         ProtocolError: the value is none of these.
     """
-    if type(value) is np.ndarray and value.ndim < 2 and value.nbytes <= _SHORT:
+    if type(value) is np.ndarray and value.ndim < 2 and value.nbytes <= _FEW:
         name = _NAMES.get(value.dtype)
         if name is not None:  # the usual case of a scalar: its elements have but one order
-            frames.append(value.tobytes())
-            return ArrayHead(name, value.shape)
+            return ArrayHead(name, value.shape, (), value.tobytes())
     if value is None:
         return None
     if isinstance(value, _ARRAYS):
@@ -145,18 +146,20 @@ def decode_value(head: Head, frames: Iterator[Frame]) -> Any:
 
 def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, Any]:
     """The array of a head (see `decode_value`)."""
-    frame = next(frames, None)
-    if frame is None:
+    elements: Frame | None = head.elements
+    if elements is None:
+        elements = next(frames, None)
+    if elements is None:
         raise ProtocolError("the elements of an array are missing", given=str(head))
-    return array_of(head, frame)
+    return array_of(head, elements)
 
 
-def array_of(head: ArrayHead, frame: Frame) -> np.ndarray[Any, Any]:
-    """The array of a head and its frame (see `decode_value`)."""
+def array_of(head: ArrayHead, elements: Frame) -> np.ndarray[Any, Any]:
+    """The array of a head and its elements (see `decode_value`)."""
     dtype = _DTYPES.get(head.dtype)
     if dtype is None or dtype is BYTES:
-        return _decode_bytes(head, view_of(frame))
-    shape, order, nbytes = head.shape, head.order, len(frame)
+        return _decode_bytes(head, view_of(elements))
+    shape, order, nbytes = head.shape, head.order, len(elements)
     if order and sorted(order) != list(range(len(shape))):
         raise ProtocolError("the order of axes is none of this shape", given=str(head))
     expected = prod(shape) * dtype.itemsize if shape else dtype.itemsize
@@ -167,9 +170,9 @@ def array_of(head: ArrayHead, frame: Frame) -> np.ndarray[Any, Any]:
             expected=f"{expected} bytes",
         )
     if nbytes <= _SHORT:
-        memory: Any = bytearray(frame)
+        memory: Any = bytearray(elements)
     else:
-        memory = frame if isinstance(frame, np.ndarray) else _copied(view_of(frame))
+        memory = elements if isinstance(elements, np.ndarray) else _copied(view_of(elements))
     if not order:
         return np.ndarray(shape, dtype.dtype, memory)
     back = sorted(range(len(order)), key=order.__getitem__)

@@ -93,8 +93,6 @@ class Station:
         channels: by the name of the other end.
         now: the time; the owner sets it before it uses `at_once` outside of `work`.
         at_once: the same transport for the owner.
-        soonest: when to call `work` again if nothing happens before; a call that comes too early
-            does no harm.
         refused: number of packets dropped as they do not fit the state of their channel.
         arrived: called with the key of each value that comes from another end; or None.
     """
@@ -119,7 +117,6 @@ class Station:
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self.now = 0.0
         self._wakes: dict[str, float] = {}
-        self.soonest = inf
         self._urged: set[str] = set()  # ends that have announced wanted values
         self._open: dict[int, StepEnd] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
@@ -129,6 +126,11 @@ class Station:
         self._wanted: set[Key] = set()  # keys announced to the other ends
         self._sending: dict[Key, _Sending] = {}
         self.at_once: Final = AtOnce(self)
+
+    @property
+    def soonest(self) -> float:
+        """When to call `work` again if nothing happens before; inf for never."""
+        return min(self._wakes.values(), default=inf)
 
     @property
     def held(self) -> int:
@@ -238,7 +240,6 @@ class Station:
         if self.soonest <= now:
             for end in [end for end, wake in self._wakes.items() if wake <= now]:
                 self._handle(end, ("tick",))
-            self.soonest = min(self._wakes.values(), default=inf)
         while self._inbox:
             call, arguments = self._inbox.popleft()
             call(*arguments)
@@ -255,8 +256,6 @@ class Station:
                 self._put(end, what)
             elif kind == "wake":
                 self._wakes[end] = what
-                if what < self.soonest:
-                    self.soonest = what
             elif kind == "sent":
                 if self._sending[what.key] is not _UNHEARD:
                     self._sending[what.key].go_on(None)
@@ -291,9 +290,7 @@ class Station:
             packet = channel.send_at_once(message, self.now)
             if packet is not None:
                 self._sending[key] = _UNHEARD
-                wake = self._wakes[end] = channel.wake
-                if wake < self.soonest:
-                    self.soonest = wake
+                self._wakes[end] = channel.wake
                 self._put(end, packet)
                 return
         self._give(self._send, rendezvous, route, key, value, dead, sent)
@@ -313,9 +310,7 @@ class Station:
         assert message is not None
         _, _, key, value, dead, _ = message
         assert key is not None
-        wake = self._wakes[end] = channel.wake
-        if wake < self.soonest:
-            self.soonest = wake
+        self._wakes[end] = channel.wake
         for one in gone:
             sending = self._sending.pop(one[2])  # type: ignore[arg-type]  # values have keys
             if sending is not _UNHEARD:

@@ -264,6 +264,8 @@ class Fuzzer:
             return draw.choice(_INTS)
         if isinstance(kind, inspect.StrType):
             return self._canary if draw.random() < 0.1 else draw.choice(_WORDS)
+        if isinstance(kind, inspect.BytesType):
+            return draw.randbytes(draw.choice((0, 1, 4, 8, 64)))
         if isinstance(kind, inspect.LiteralType):
             return draw.choice(kind.values)
         if isinstance(kind, inspect.VarTupleType):

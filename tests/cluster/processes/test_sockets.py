@@ -26,10 +26,9 @@ from eagerflow.errors import ResourceError
 
 
 class Frame:
-    """A frame with the descriptor of its connection, as pyzmq gives it."""
+    """The first frame of a message, which knows its connection's descriptor, as pyzmq gives it."""
 
-    def __init__(self, data: bytes, descriptor: int) -> None:
-        self.bytes = self.buffer = data
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def get(self, what: Any) -> int:
@@ -43,18 +42,18 @@ class ScriptedPort:
     monitor = "monitor"
 
     def __init__(self) -> None:
-        self.messages: list[tuple[Frame, list[Any]]] = []
+        self.messages: list[tuple[bytes, Frame, list[Any]]] = []
         self.disconnected: list[int] = []
         self.gone: list[int] = []
 
     def comes(self, peer: bytes, descriptor: int) -> None:
-        self.messages.append((Frame(peer, descriptor), [b"a header"]))
+        self.messages.append((peer, Frame(descriptor), [b"a header"]))
 
     @property
     def asked(self) -> list[Any]:
         return self.messages
 
-    def take(self) -> tuple[Frame, list[Any]] | None:
+    def take(self) -> tuple[bytes, Frame, list[Any]] | None:
         return self.messages.pop(0) if self.messages else None
 
     def closed(self) -> Iterator[int]:
@@ -222,7 +221,7 @@ def test_a_header_may_be_longer_than_a_piece(ends: tuple[Port, Callable[[], Any]
     port, connected = ends
     header = bytes(PIECE + 1)
     send(connected(), [header, bytes(2 * PIECE), b"x"])
-    received = until(lambda: (port.take() or (None, []))[1])
+    received = until(lambda: (port.take() or (b"", None, []))[2])
     assert [len(frame) for frame in received] == [PIECE + 1, 2 * PIECE, 1]
 
 

@@ -84,6 +84,18 @@ def test_long_dense_arrays_are_not_copied_when_they_are_sent() -> None:
         assert np.shares_memory(np.frombuffer(frames[0], np.uint8), sent)
 
 
+@pytest.mark.parametrize(("size", "frames"), [(0, 0), (16, 0), (17, 1)])
+def test_a_few_elements_need_no_frame(size: int, frames: int) -> None:
+    sent = np.arange(size, dtype=np.float32)
+    rest: list[Any] = []
+    encode_value(sent, rest)
+    assert len(rest) == frames
+    arrived = over_the_wire(sent)
+    same(arrived, sent)
+    arrived += 1  # memory of its own
+    same(over_the_wire(sent), sent)
+
+
 @given(arrays.arrays(
     st.sampled_from([np.int8, np.float64, np.complex64]),
     arrays.array_shapes(min_dims=0, min_side=0),
@@ -142,6 +154,9 @@ HOSTILE: dict[str, tuple[Any, list[bytes]]] = {
     "short": (ArrayHead("float32", (2,)), [b"1234567"]),
     "long": (ArrayHead("float32", (2,)), [b"123456789"]),
     "huge": (ArrayHead("float32", (2**48,) * 64), [b""]),
+    "short elements": (ArrayHead("float32", (2,), (), b"1234567"), []),
+    "long elements": (ArrayHead("float32", (2,), (), b"123456789"), []),
+    "huge elements": (ArrayHead("bytes", (2**40,), (), b"12345678"), []),
     "huge bytes": (ArrayHead("bytes", (2**40,)), [b"12345678"]),
     "huge and empty": (ArrayHead("bytes", (2**48, 2**48, 0)), [b""]),
     "lengths": (ArrayHead("bytes", (1,)), [b"\xff" * 8]),

@@ -9,7 +9,7 @@ import pytest
 
 from eagerflow.errors import CancelledError, RendezvousError
 from eagerflow.runtime.rendezvous.keys import Key
-from eagerflow.runtime.rendezvous.packets import Message, Packet
+from eagerflow.runtime.rendezvous.packets import TIMING, Message, Packet
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from tests.fakes.transport import CALM, WORST, FakeNetwork, Weather
 from tests.runtime.rendezvous.ends import end, pair
@@ -235,6 +235,17 @@ def test_what_is_wanted_of_a_step_that_is_over_is_not_remembered(begins: bool) -
     later.end()
     network.run()
     assert network.held == 0
+
+
+def test_an_answer_that_went_along_with_a_value_wakes_nobody() -> None:
+    network = FakeNetwork(weather=CALM)
+    station = network.station("cpu:0")
+    step = Rendezvous(12, ROUTES, transport=station)
+    arrived = Message("value", 12, Key(12, "z -> cpu:0"), 1.0, False, 0)
+    packet = Packet("value", 1, arrived)
+    assert station.work(0.0, [("cpu:1", packet)]) == TIMING.answer
+    step.send(key(0), 2.0)
+    assert station.work(0.0) == TIMING.resend  # the next thing to do, if nothing comes
 
 
 def test_packets_that_cannot_have_come_are_counted() -> None:
