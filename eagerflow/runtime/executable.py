@@ -20,6 +20,7 @@ from eagerflow.graph.signatures import kind_of, late_reads, reads_late
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.hardware.kernel_library import in_force
+from eagerflow.hardware.long_arrays import expect_long_arrays
 from eagerflow.runtime.background_compilation import STEPS_BEFORE_COMPILING, Compilation, Mode
 from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.generated_tier import GeneratedTier, RegionCode
@@ -89,6 +90,7 @@ class Executable:
 
     def __init__(self, graph: Graph, compile: Mode = "off") -> None:
         self.graph = graph
+        expect_long_arrays()
         self.number = next(_serial)
         self._device = as_device(None)  # of values without one; another may be current later
         self._where: dict[str, Any] | None = None  # device fields of events, once one was made
