@@ -9,7 +9,7 @@ import type { Activity } from "./activity";
 import type { Box } from "./contents";
 import { walk, type Group, type GroupTree } from "./groups";
 import { layerName, PHASES, type LayerCost, type Layers } from "./layers";
-import { operandsOf, usersOf } from "./neighbours";
+import { crossingsOf, operandsOf, usersOf } from "./neighbours";
 import type { Structure } from "./structure";
 
 /** number of nodes in the overview */
@@ -145,6 +145,7 @@ type Texts = WeakMap<Box, string>;
 /** Constant parts are computed once for each box: there may be very many edges. */
 const CONTENTS: Texts = new WeakMap();
 const USERS: Texts = new WeakMap();
+const TAKEN: Texts = new WeakMap();
 
 function once(box: Box, find: () => string, known: Texts = CONTENTS): string {
   let text = known.get(box);
@@ -181,10 +182,16 @@ function otherLines(box: Box, tree: GroupTree, activity: Activity | null): Line[
   const total = costs.reduce((sum, row) => sum + number(row, "share"), 0);
   return [
     ["nodes", count(group.total)],
+    ["takes", once(box, () => crossings(group, tree).takes, TAKEN)],
+    ["gives", once(box, () => crossings(group, tree).gives, USERS)],
     ["ops", once(box, () => opsOf(group, s))],
     ["device", box.device],
     ["time", costs.length ? `${share(total)} of a step` : ""],
   ];
+}
+
+function crossings(group: Group, tree: GroupTree): { takes: string; gives: string } {
+  return crossingsOf((node) => contains(group, tree.homes[node]!), tree.structure);
 }
 
 function contains(group: Group, home: Group): boolean {

@@ -113,7 +113,7 @@ export function parseStructure(raw: ArrayBuffer): Structure {
 /** A structure from plain columns, for tests. */
 export function makeStructure(
   nodes: readonly Partial<Record<TextColumn, string> & { parent: number; forward: number; bytes: number }>[],
-  edges: readonly (readonly [from: number, to: number])[] = [],
+  edges: readonly (readonly [from: number, to: number, output?: number])[] = [],
   ends: { inputs?: string[]; outputs?: string[] } = {},
 ): Structure {
   const strings: string[] = [];
@@ -126,7 +126,7 @@ export function makeStructure(
   }
   columns.set("from", Int32Array.from(edges, (e) => e[0]));
   columns.set("to", Int32Array.from(edges, (e) => e[1]));
-  columns.set("output", new Int32Array(edges.length));
+  columns.set("output", Int32Array.from(edges, (e) => e[2] ?? 0));
   const head: Head = {
     version: 1, graph: "made", nodes: nodes.length, edges: edges.length,
     inputs: ends.inputs ?? [], outputs: ends.outputs ?? [], strings, columns: [],

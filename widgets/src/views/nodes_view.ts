@@ -4,7 +4,7 @@ import { deviceColour } from "../colours";
 import { html } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
-import { count, lineOfCode, seconds, share } from "../format";
+import { bytes, count, lineOfCode, seconds, share } from "../format";
 import { SMALL } from "../graph/groups";
 import type { Structure } from "../graph/structure";
 import { SortedTable, type Column } from "./sorted_table";
@@ -56,11 +56,20 @@ const COLUMNS: readonly Column<Line>[] = [
   ofNumber("share", "of a step", "its part of the time of a step", share),
   ofNumber("p95", "p95", "the time that 95 % of the observed steps did not exceed", seconds),
   SCOPE,
+  {
+    name: "memory", said: "the size of the values that it gives", isNumber: true,
+    key: ({ node, s }) => s.number("bytes", node), text: ({ node, s }) => memory(s.number("bytes", node)),
+  },
   ofText("device", "device", "where it runs"),
   ofNumber("steps", "observed", "the number of observed steps behind these figures", count),
   { ...ofText("source", "line", "your line that made it"), brief: lineOfCode },
 ];
-const [SECONDS, SHARE, DEVICE] = [1, 2, 5];
+const [SECONDS, SHARE, DEVICE] = [1, 2, 6];
+
+function memory(size: number): string {
+  return size < 0 ? "?" : size ? bytes(size) : "–";
+}
+
 
 export class NodesView implements View {
   readonly element = html("div", { class: "ef-nodes ef-timed ef-by-node" });
