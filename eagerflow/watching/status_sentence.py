@@ -22,7 +22,7 @@ _MUCH: Final = 0.2
 _MOST: Final = 0.5
 #: smaller shares are not mentioned
 _LITTLE: Final = 0.05
-#: smaller shares of waits for input are not mentioned, as they would round to 0 %
+#: smaller shares of waits for input would round to 0 %
 _WORTH: Final = 0.005
 
 
@@ -49,8 +49,9 @@ def sentence(watcher: Watcher, now: float) -> str:
         part, share = observed.largest[1]
         parts.append(f"{share:.0%} in {part}".replace("%", " %"))
     waited = input_share(watcher, times, now)
-    if waited is not None and waited >= _WORTH:
-        parts.append(f"input waits {waited:.0%}".replace("%", " %"))
+    if waited is not None:
+        part = f"{waited:.0%}".replace("%", " %") if waited >= _WORTH else "under 1 %"
+        parts.append(f"input waits {part}")
     return "; ".join([*parts, *away])
 
 

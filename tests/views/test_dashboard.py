@@ -55,12 +55,13 @@ def test_the_sentence() -> None:
         assert look.sentence == "step 422 of fit, 4.7 ms, p95 5.1"
 
 
-def test_waits_for_input_are_told_from_one_in_a_hundred_on() -> None:
+def test_waits_for_input_are_told_where_there_is_input() -> None:
     watcher = quiet()
     with Dashboard(watcher):
         step(watcher, [0.1])
         now = watcher.opened + 10.0
-        for seconds, told in ((0.04, ""), (0.06, "input waits 1 %")):
+        assert "input" not in sentence(watcher, now)
+        for seconds, told in ((0.04, "input waits under 1 %"), (0.06, "input waits 1 %")):
             waited = watcher.opened, watcher.opened + seconds
             watcher.brief_wait(("a", "dequeue", 0, "", "", 1, *waited, 1))
             watcher.collect()

@@ -5,7 +5,7 @@ import { html } from "../dom";
 import type { Choice, Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
 import { bytes, count, lineOfCode, seconds, share } from "../format";
-import { SMALL } from "../graph/groups";
+import { SMALL, trainingPhases } from "../graph/groups";
 import type { Structure } from "../graph/structure";
 import { SortedTable, type Column } from "./sorted_table";
 import type { View } from "./view";
@@ -14,11 +14,13 @@ const SHOWN = 100;
 /** seconds from which on a waiting node shows its wait in place of its time */
 const LONG = 1;
 
-/** A row of the table: a node, its figures if it was observed, and the seconds of its present wait. */
+/** A row of the table: a node, its figures if it was observed, its phase, and the seconds of its present wait. */
 interface Line {
   readonly s: Structure;
   readonly node: number;
   readonly row: Row | undefined;
+  /** its part of a training step; empty in other graphs */
+  readonly phase: string;
   readonly waits: number;
 }
 
@@ -55,6 +57,10 @@ const COLUMNS: readonly Column<Line>[] = [
   TIME,
   ofNumber("share", "of a step", "its part of the time of a step", share),
   ofNumber("p95", "p95", "the time that 95 % of the observed steps did not exceed", seconds),
+  {
+    name: "phase", said: "its part of a training step: forward, backward or update", isNumber: false,
+    key: ({ phase }) => phase, text: ({ phase }) => phase,
+  },
   SCOPE,
   {
     name: "memory", said: "the size of the values that it gives", isNumber: true,
@@ -64,7 +70,7 @@ const COLUMNS: readonly Column<Line>[] = [
   ofNumber("steps", "observed", "the number of observed steps behind these figures", count),
   { ...ofText("source", "line", "your line that made it"), brief: lineOfCode },
 ];
-const [SECONDS, SHARE, DEVICE] = [1, 2, 6];
+const [SECONDS, SHARE, DEVICE] = [1, 2, 7];
 
 function memory(size: number): string {
   return size < 0 ? "?" : size ? bytes(size) : "–";
@@ -77,6 +83,7 @@ export class NodesView implements View {
   private readonly table: SortedTable<Line>;
   private readonly unlisten: () => void;
   private structure: Structure | null = null;
+  private phases: readonly string[] | null = null;
   private executable = 0;
   private chosen: Choice | null = null;
   private drawn = "";
@@ -97,6 +104,7 @@ export class NodesView implements View {
 
   show(structure: Structure, executable: number): void {
     this.structure = structure;
+    this.phases = trainingPhases(structure);
     this.executable = executable;
     this.drawn = "";
     this.update(true);
@@ -135,7 +143,7 @@ export class NodesView implements View {
   private linesOf(rows: readonly Row[], waits: ReadonlyMap<number, number>, s: Structure): Line[] {
     const lines = new Map<number, Line>();
     const add = (node: number, row?: Row): void => {
-      if (node >= 0) lines.set(node, { s, node, row, waits: waits.get(node) ?? 0 });
+      if (node >= 0) lines.set(node, { s, node, row, phase: this.phases?.[node] ?? "", waits: waits.get(node) ?? 0 });
     };
     for (const row of rows) add(number(row, "node"), row);
     if (!rows.length) for (let node = 0; node < s.count; node++) if (!SMALL.has(s.text("kind", node))) add(node);
