@@ -21,7 +21,8 @@ _SCOPED: Final = (
 )
 _STATE: Final = (
     "generator = ef.random.default_generator(); state = generator.state reads its state, and "
-    "generator.state = state puts it back; ef.checkpoint.save(path, {'rng': generator}) keeps it"
+    "generator.state = state puts it back; ef.checkpoint.save(path, {'rng': generator}) keeps it; "
+    "a shuffled dataset has a position of its own, it.state of its iterator"
 )
 _QUEUE: Final = 'ef.Queue(capacity, like, kind="{}")'
 

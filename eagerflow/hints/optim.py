@@ -105,8 +105,8 @@ SCHEDULES: Final = {
         f"schedule(n) is the rate after n updates; {_RATE}",
     ),
     **dict.fromkeys(
-        ("load_state_dict", "state_dict"),
-        "a schedule has no state: optimiser.count is the number of updates",
+        ("load_state", "load_state_dict", "state", "state_dict"),
+        "a schedule has no state: optimiser.state has the number of updates, optimiser.count",
     ),
 }
 

@@ -76,7 +76,8 @@ class AbstractSchedule(ABC):
 
 #: names of other frameworks; their replacements: `hints/optim.py`
 _HINTED: Final = """
-    base_lrs get_last_lr get_lr item last_epoch load_state_dict numpy state_dict step
+    base_lrs get_last_lr get_lr item last_epoch load_state load_state_dict numpy state state_dict
+    step
 """
 hint_at(AbstractSchedule, _HINTED.split())
 

@@ -38,7 +38,10 @@ def remedy_for(name: str, static: str) -> str:
         return f"; to keep the size symbolic, write {' and '.join(swaps)}" if swaps else ""
     if code.startswith(_SIZE):
         loop = f"; to keep {name} symbolic, pass ef.tensor({name}), for a loop of the graph"
-        return loop if _LOOP.search(code) else ""
+        if _LOOP.search(code):
+            return loop
+        index = f"; where a tensor is indexed, ef.tensor({name}) keeps it symbolic"
+        return index if _is_index(name, code) else ""
     if _OVER_ARANGE.search(code):
         tensor = f"pass ef.tensor({name}), and write range in place of ef.arange"
         return f"; to keep {name} symbolic, {tensor}; an int {name} is part of the graph: keep it"
@@ -49,6 +52,11 @@ def remedy_for(name: str, static: str) -> str:
         f"; {name} stays symbolic in arithmetic, comparisons and elementwise functions of "
         f"eagerflow, such as ef.cos({name})"
     )
+
+
+def _is_index(name: str, code: str) -> bool:
+    """Whether an argument is an index by itself, not a bound of a slice."""
+    return re.search(rf"\[(?:[^][:]*,)?\s*{re.escape(name)}\s*(?:,[^][:]*)?\]", code) is not None
 
 
 def _swaps_for_size(code: str) -> list[str]:

@@ -182,6 +182,9 @@ def test_more_traces_than_allowed_are_an_error() -> None:
         (lambda x, n: x * round(n + 0.5), "; n stays symbolic"),
         (lambda x, n: x * math.gamma(n + 1), "; n stays symbolic in arithmetic, comparisons and"),
         (lambda x, n: x * len(str(n)), "; n stays symbolic in arithmetic, comparisons and"),
+        (lambda x, n: x + ef.arange(5.0)[n],
+         "; where a tensor is indexed, ef.tensor(n) keeps it symbolic"),
+        (lambda x, n: x + ef.arange(5.0)[n:].sum(), None),
         (lambda x, n: x + ef.zeros(n + 1).sum(), None),
     ],
 )  # fmt: skip
