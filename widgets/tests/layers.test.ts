@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { contentsOf, groupsToOpen } from "../src/graph/contents";
 import { GroupTree } from "../src/graph/groups";
-import { elements, Layers } from "../src/graph/layers";
+import { elements, Layers, overlapText } from "../src/graph/layers";
 import { makeStructure, type Structure } from "../src/graph/structure";
 
 /** Two layers, their derivatives, the update of one of them, and a loss. */
@@ -29,6 +29,15 @@ test("a layer costs what its ops, their derivatives and its updates take togethe
   expect(a.node).toBe(5); // its slowest
   const parts = layers.parts(costs);
   expect([parts.forward, parts.backward, parts.update].map((p) => p.toFixed(2))).toEqual(["0.45", "0.45", "0.10"]);
+});
+
+test("parts that add up to more than a step are explained", () => {
+  const costsOf = (shares: readonly number[]): string => {
+    const rows = shares.map((share, node) => ({ node, share, seconds: share / 10 }));
+    return overlapText(new Layers(step()).costs(rows));
+  };
+  expect(costsOf([0, 0.1, 0.3, 0.05, 0.2, 0.25, 0.1])).toBe("");
+  expect(costsOf([0, 0.2, 0.3, 0.05, 0.2, 0.25, 0.1])).toBe("nodes run at the same time, so parts add up to 110 %");
 });
 
 test("layers without a time are in their order, and what is no layer comes last", () => {

@@ -8,7 +8,7 @@ import { Bars } from "../views/bars";
 import type { Activity } from "./activity";
 import type { Box } from "./contents";
 import { walk, type Group, type GroupTree } from "./groups";
-import { layerName, PHASES, type LayerCost, type Layers } from "./layers";
+import { layerName, overlapText, PHASES, type LayerCost, type Layers } from "./layers";
 import { crossingsOf, operandsOf, usersOf } from "./neighbours";
 import type { Structure } from "./structure";
 
@@ -115,6 +115,8 @@ function layersOf(costs: readonly LayerCost[], layers: Layers, choose: (node: nu
   if (layers.phases) {
     const sums = layers.parts(costs);
     parts.push(html("h4", {}, "a step goes"), listOf(PHASES.map((phase) => [phase, share(sums[phase])])));
+    const overlap = overlapText(costs);
+    if (overlap) parts.push(html("p", { class: "ef-note" }, overlap));
   }
   if (!costs.some(({ name }) => name)) return parts;
   const list = html("ol", { class: "ef-slowest ef-dearest" });

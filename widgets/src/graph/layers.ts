@@ -1,10 +1,13 @@
 /** The cost of each layer: its ops, their derivatives, and the updates of its variables, added up. */
 
 import { number, type Row } from "../feed/tables";
+import { share } from "../format";
 import { trainingPhases } from "./groups";
 import type { Structure } from "./structure";
 import { typeOf } from "./types_of_nodes";
 
+/** parts of a step that add up to more are of nodes that run at the same time */
+const OVERLAP = 1.02;
 export const PHASES = ["forward", "backward", "update"] as const;
 export type Phase = (typeof PHASES)[number];
 
@@ -103,6 +106,12 @@ export class Layers {
       parameters: sizes.some((size) => size < 0) ? -1 : sizes.reduce((a, b) => a + b, 0),
     };
   } // prettier-ignore
+}
+
+/** Why parts of a step add up to more than it; empty if they do not. */
+export function overlapText(costs: readonly LayerCost[]): string {
+  const total = costs.reduce((sum, layer) => sum + layer.share, 0);
+  return total > OVERLAP ? `nodes run at the same time, so parts add up to ${share(total)}` : "";
 }
 
 /** The text for a layer, also for nodes outside of all layers. */

@@ -4,7 +4,7 @@ import { html } from "../dom";
 import type { Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { bytes, count, seconds, share } from "../format";
-import { layerName, Layers, PHASES, type LayerCost, type Phase } from "../graph/layers";
+import { layerName, Layers, overlapText, PHASES, type LayerCost, type Phase } from "../graph/layers";
 import type { Structure } from "../graph/structure";
 import { SortedTable, type Column } from "./sorted_table";
 import type { View } from "./view";
@@ -85,6 +85,7 @@ export class LayersView implements View {
     return [
       `${this.graph}: ${count(named)} layers, ${count(parameters)} parameters`,
       observed ? phases && `of a step: ${phases}` : "none observed yet",
+      overlapText(costs),
     ].filter(Boolean).join(" · ");
   } // prettier-ignore
 
