@@ -321,7 +321,9 @@ def main() -> None:
     rows = []
     print("| program | kept | auto / own | at first | watched | measured |")
     print("|---|---|---|---|---|---|")
-    with TemporaryDirectory() as folder, ef.config(cpu_devices=DEVICES, threads=1):
+    # a compiler in the background may still write into its cache
+    folders = TemporaryDirectory(ignore_cleanup_errors=True)
+    with folders as folder, ef.config(cpu_devices=DEVICES, threads=1):
         os.environ["EAGERFLOW_CACHE"] = folder
         ef.placement.measure()
         for name in _run_eagerly() if options.smallest else PROGRAMS | DRAWN:

@@ -17,7 +17,11 @@ from tests.programs.strategies import Call, calls, programs
 from tests.programs.test_programs import check
 
 #: rules put ops that read a variable on other devices, which warns and changes no result
-pytestmark = pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning"),
+    # of a program that reads no variable
+    pytest.mark.filterwarnings("ignore:.*reads none of the variables"),
+]
 
 #: by name the devices, and other arguments of `partitioned`
 WAYS = {

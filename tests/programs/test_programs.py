@@ -23,7 +23,11 @@ from tests.programs.source import show
 from tests.programs.strategies import Call, calls, programs
 
 #: rules put ops that read a variable on other devices, which warns and changes no result
-pytestmark = pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning"),
+    # of a program that reads no variable
+    pytest.mark.filterwarnings("ignore:.*reads none of the variables"),
+]
 
 #: texts of refusals, where updates in place would depend on data
 REFUSED = (

@@ -23,6 +23,8 @@ pytestmark = [
     pytest.mark.usefixtures("cluster"),
     #: rules put ops that read a variable on other devices, which warns and changes no result
     pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning"),
+    # of a program that reads no variable
+    pytest.mark.filterwarnings("ignore:.*reads none of the variables"),
 ]
 _DEVICES = ("scattered:0", "scattered:1", "scattered:2")
 _SECONDS = 60.0  # hundreds of times as long as a program takes
