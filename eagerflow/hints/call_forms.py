@@ -19,7 +19,7 @@ def form_of(function: Any, name: str) -> str:
     >>> import eagerflow as ef
     >>> from eagerflow.hints.call_forms import form_of
     >>> form_of(ef.exp, "exp"), form_of(ef.nn.Identity, "ef.nn.Identity")
-    ('exp(x, /)', 'ef.nn.Identity()')
+    ('exp(x, /)', 'ef.nn.Identity(*args, **kwargs)')
     """
     return f"{name}({text_of(parameters_of(function) or [])})"
 
