@@ -27,6 +27,7 @@ from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.error_messages import note_origin
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.source import Source, capture
+from eagerflow.types import same_shape
 
 _stop_gradient: Final = declare("stop_gradient")
 
@@ -208,6 +209,9 @@ def _tangents(
     if op.jvp is not None:
         pushed = op.jvp(tangents, result, *inputs, **attrs)
         return pushed if type(result) is tuple else (pushed,)
+    rule = op.vjp
+    if type(rule) is tuple and _is_diagonal(op, tangents, outputs, inputs):
+        return (_pushed(rule, tangents, outputs[0], inputs, attrs),)
     wanted = [-1 if t is None else 0 for t in tangents]
 
     def back(gs: Sequence[Any]) -> Sequence[Cotangent | None]:
@@ -215,6 +219,36 @@ def _tangents(
         return pull(op, wanted, g, result, inputs, attrs)
 
     return transposed(back, outputs, tangents)
+
+
+def _is_diagonal(
+    op: Op, tangents: Sequence[Tensor | None], outputs: Sequence[Tensor], inputs: Sequence[Tensor]
+) -> bool:
+    """Whether the derivative by each moving input is surely diagonal, and so its own transpose.
+
+    It is for elementwise ops of real numbers, unless an input is broadcast. The rule of a user may
+    be any function.
+    """
+    if not op.elementwise or op.users_rules or len(outputs) != 1:
+        return False
+    (out,) = outputs
+    return all(
+        t is None or (same_shape(x.shape, out.shape) and x._lane.dtype.is_floating)
+        for t, x in zip(tangents, inputs, strict=True)
+    ) and bool(out._lane.dtype.is_floating)
+
+
+def _pushed(
+    rules: Sequence[Callable[..., Any] | None], tangents: Sequence[Tensor | None], out: Tensor,
+    inputs: Sequence[Tensor], attrs: dict[str, Any],
+) -> Tensor | None:  # fmt: skip
+    """The tangent of a diagonal op: its vjp rules, with the tangents as cotangents, added up."""
+    total: Tensor | None = None
+    for rule, t in zip(rules, tangents, strict=True):
+        if rule is not None and t is not None:
+            part = dense(rule(t, out, *inputs, **attrs))
+            total = part if total is None else total + part
+    return total
 
 
 def transposed(

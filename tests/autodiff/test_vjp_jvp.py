@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
 import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.autodiff import forward_mode
 from eagerflow.errors import GradientError
 from tests.autodiff.lines import line_of
 
@@ -211,3 +214,24 @@ def test_hvp_is_the_hessian_times_the_direction() -> None:
     blocks = ef.hessian(f, (0, 1))(x, y)
     for row, one in zip(blocks, got, strict=True):
         np.testing.assert_allclose(one.numpy(), (row[0] @ y + row[1] @ x).numpy(), rtol=1e-10)
+
+
+def test_tangents_of_elementwise_ops_need_no_transposition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A diagonal derivative is its own transpose; that of a broadcast operand is none."""
+
+    def refuse(*arguments: Any, **named: Any) -> NoReturn:
+        raise AssertionError
+
+    def smooth(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
+        return ef.where(x > 1.0, ef.tanh(x * y) - ef.maximum(x, y), 2.0 * x / y)
+
+    x, y = ef.tensor([0.5, 1.5, 2.5]), ef.tensor([2.0, 1.5, 0.5])
+    z = ef.tensor(3.0)
+    want = ef.jvp(lambda z: x * z, (z,), (ef.tensor(2.0),))[1]
+    assert ef.all(want == 2.0 * x)
+    pulled = ef.vjp(smooth, x, y)[1](ef.ones(3))
+    monkeypatch.setattr(forward_mode, "transposed", refuse)
+    pushed = ef.jvp(smooth, (x, y), (ef.ones(3), ef.zeros(3)))[1]
+    assert ef.all(pushed == pulled[0])  # one by one
+    with pytest.raises(AssertionError):
+        ef.jvp(lambda z: x * z, (z,), (ef.tensor(2.0),))
