@@ -105,6 +105,9 @@ def reason_of(call: Call, cache: Cache) -> Reason:
     if scope is not None:
         now, before = call.scope or "none", scope or "none"
         return Reason(f"the device scope: now {now}, before {before}")  # intended: no culprit
+    shared = _other_aliases(call, cache)
+    if shared:
+        return Reason(f"{shared}: an update of one in place would show in the other", shared)
     records = [entry.leaf_records for entry in cache.entries()]
     if not records:
         return _objects_gone(call)
@@ -147,6 +150,21 @@ def _other_scope(call: Call, cache: Cache) -> str | None:
         if group.entries and key[:-1] == call.key[:-1]:
             return text_of_scope(key[-1])
     return None
+
+
+def _other_aliases(call: Call, cache: Cache) -> str:
+    """Which tensors are one now and were two in a trace for such arguments, or the other way round.
+
+    Empty if no trace differs in this alone.
+    """
+    *same, now, scope = call.key
+    for key, group in reversed(cache.groups()):
+        *others, before, place = key
+        if group.entries and others == same and place == scope:
+            later, earlier = (now or before)[:2]
+            name, other = call.leaves[later].name, call.leaves[earlier].name
+            return f"{name} is {other} now" if now else f"{name} was {other}, and is not now"
+    return ""
 
 
 @final

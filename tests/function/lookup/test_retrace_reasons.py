@@ -156,3 +156,28 @@ def test_the_remedy_for_a_loop_over_arange_is_one_over_range() -> None:
     for n in (2, 3, 4, 50):
         assert remedied(ef.ones(2), ef.tensor(n)).tolist() == over_arange(ef.ones(2), n).tolist()
     assert len(remedied.traces) == 1
+
+
+def test_a_tensor_that_is_passed_twice_is_named() -> None:
+    """Also where the call before had other sizes, which are no reason: there is a trace for all."""
+
+    @ef.trace
+    def f(x, s):
+        return x.sum() + (s[0] * s[1]).sum()
+
+    for n in (8, 9, 10):
+        f(ef.ones(n), (ef.ones(n), ef.ones(n)))
+    z = ef.ones(8)
+    f(ef.ones(8), (z, z))
+    assert len(f.traces) == 3
+    assert f.traces[-1].reason == (
+        "s[1] is s[0] now: an update of one in place would show in the other"
+    )
+
+    @ef.trace
+    def g(a, b):
+        return a + b
+
+    g(z, z)
+    g(z, ef.ones(8))
+    assert g.traces[-1].reason.startswith("b was a, and is not now: ")
