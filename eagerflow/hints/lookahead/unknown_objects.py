@@ -30,7 +30,9 @@ _METHODS: Final = (
     "named_parameters", "register_buffer", "register_parameter", "requires_grad_", "state_dict",
     "zero_grad",
 )  # fmt: skip
-_KINDS: Final = (str, bytes, list, dict, set, tuple, complex, int, type(ef.zeros(0).numpy()))
+_KINDS: Final = (
+    str, bytes, list, dict, set, tuple, complex, int, ef.IndexedSlices, type(ef.zeros(0).numpy()),
+)  # fmt: skip
 #: attributes that objects of many kinds have: a hint for them needs the class of the object
 _COMMON: Final = {name for kind in _KINDS for name in dir(kind)} | {
     "at",

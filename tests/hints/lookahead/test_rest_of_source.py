@@ -528,3 +528,11 @@ def test_functions_of_the_namespace_of_a_kernel_are_not_told() -> None:
         "def kernel(xp, x):\n    return xp.exp(-x) + xp.sum(x)\n"
     )
     assert _rest(source) is None
+
+
+def test_what_gradients_by_rows_have_is_no_fault() -> None:
+    """`IndexedSlices` has `to_dense`; of an object of unknown class nothing is said."""
+    source = "import eagerflow as ef\nef.manual_seed(0)\ng.to_dense(), g.coalesce(), g.addcmul()\n"
+    assert "to_dense" not in _rest(source)
+    assert "coalesce" not in _rest(source)
+    assert "addcmul" in _rest(source)
