@@ -21,6 +21,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning"),
     # of a program that reads no variable
     pytest.mark.filterwarnings("ignore:.*reads none of the variables"),
+    # Hypothesis shows the strategy of all programs, which is long
+    pytest.mark.filterwarnings("ignore:Generating overly large repr"),
 ]
 
 #: by name the devices, and other arguments of `partitioned`

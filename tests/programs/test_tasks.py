@@ -25,6 +25,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning"),
     # of a program that reads no variable
     pytest.mark.filterwarnings("ignore:.*reads none of the variables"),
+    # Hypothesis shows the strategy of all programs, which is long
+    pytest.mark.filterwarnings("ignore:Generating overly large repr"),
 ]
 _DEVICES = ("scattered:0", "scattered:1", "scattered:2")
 _SECONDS = 60.0  # hundreds of times as long as a program takes
