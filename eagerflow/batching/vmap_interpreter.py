@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any, Final, Literal, final
 from weakref import ref
 
 from eagerflow.batching.batched_values import Batched, batched
+from eagerflow.batching.results_of_rules import check_results
 from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.infer import infer
 from eagerflow.core.interpreter import BASE, AbstractInterpreter, installed, use
 from eagerflow.core.op import Op, bind, functions
 from eagerflow.core.op_records.batch_rules import ROWS, SIZES, BatchSite, Shared, aligned, each_row
+from eagerflow.core.op_records.registration_checks import is_users
 from eagerflow.core.tensor import Tensor, handle_of, type_of
 from eagerflow.errors import EagerflowError, VmapError
 from eagerflow.source import capture
@@ -88,7 +91,10 @@ class Vmap(AbstractInterpreter):
         with use(self.below):
             site = BatchSite(op, values, own, attrs, self.rows, bind, functions)
             try:
-                return self._rows_of(rule(site))
+                results = rule(site)
+                if type(rule) is FunctionType and is_users(rule.__globals__):
+                    check_results(site, results)
+                return self._rows_of(results)
             except EagerflowError as error:
                 self._check(op, inputs, attrs, error)
                 raise

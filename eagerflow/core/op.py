@@ -18,7 +18,6 @@ from eagerflow.core.op_records.registration_checks import (
     check_kind,
     check_rules,
     check_statement,
-    checked_rule,
     warn_of_unknown,
 )
 from eagerflow.errors import (
@@ -308,8 +307,6 @@ def define(
     check_statement(name, vjp, nondifferentiable=nondifferentiable)
     op.users_rules = check_rules(op, vjp)
     check_facts(name, facts)
-    if "batch" in facts:
-        facts["batch"] = checked_rule(name, facts["batch"])
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.effect, op.moves, op.devices = effect, moves, devices or common_device
     (moving.add if moves else moving.discard)(name)

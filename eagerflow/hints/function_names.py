@@ -236,7 +236,8 @@ OWN_OPS: Final = {
     "infer=elementwise(INEXACT), or infer=lambda kind, *, axis: kind.like(shape=...)",
     "register_kernel": "from eagerflow.extending import special, a decorator: "
     "@special('square', 'cpu', (ef.float32,)) of a function of NumPy arrays and attributes",
-    "register_vmap": "batch= of define is the batching rule, rule(at); most ops need none",
+    "register_vmap": "batch= of define is the batching rule, which most ops do not need: "
+    "batch=lambda at: at.bind(*at.all_whole(), **at.attrs)",
     "opcheck": "each call of a kernel is compared with its type rule; ef.check_grads(f, (x,)) "
     "checks derivatives of the first and the second order",
 }

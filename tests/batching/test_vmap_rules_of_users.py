@@ -47,5 +47,37 @@ def test_a_rule_gets_the_application_which_prints_with_its_rows(op: Any) -> None
 
 
 def test_a_result_without_the_rows_is_refused(op: Any) -> None:
-    with pytest.raises(VmapError, match="test_rows: the batching rule gives a result without"):
+    with pytest.raises(VmapError, match="without the rows as first axis\n") as caught:
         _mapped(op(lambda at: at.inputs[1]))
+    assert "  got: f32[2], of BatchSite(test_rows, " in str(caught.value)
+    assert "  expected: f32[3,2], with 3 rows in front\n" in str(caught.value)
+
+
+def test_a_row_in_place_of_all_is_refused_where_their_number_is_its_size(op: Any) -> None:
+    """The first axis has the right size by chance."""
+    f = op(lambda at: at.inputs[0][0])
+    with pytest.raises(VmapError, match="without the rows as first axis"):
+        ef.vmap(lambda x, b: bind(f, x, b, k=2), in_axes=(0, None))(ef.ones((2, 2)), ef.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("rule", "given"),
+    [
+        (lambda at: lambda x, b: x, "function"),
+        (lambda at: None, "NoneType"),
+        (lambda at: (at.inputs[0], 0), "f32[3,2], int"),
+        (lambda at: (at.inputs[0],), "f32[3,2]"),
+        (lambda at: [at.inputs[0]], "list"),
+    ],
+)
+def test_what_is_no_result_is_refused(op: Any, rule: Any, given: str) -> None:
+    """A function, nothing, and PyTorch's pair of a result and its axis."""
+    with pytest.raises(VmapError, match="test_rows: the batching rule gives something else") as e:
+        _mapped(op(rule))
+    assert f"  got: {given}, of BatchSite(" in str(e.value)
+    assert "at.batched[i] is True where at.inputs[i] has the axis of rows" in str(e.value)
+
+
+def test_another_dtype_is_refused(op: Any) -> None:
+    with pytest.raises(VmapError, match="of other shapes or dtypes"):
+        _mapped(op(lambda at: at.inputs[0].astype(ef.float64)))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from functools import wraps
 from inspect import signature
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from eagerflow.core.op_records.op_facts import OpFacts, Precision, Reaches, Saved
-from eagerflow.errors import KernelWarning, OpDefinitionError, VmapError
+from eagerflow.errors import KernelWarning, OpDefinitionError
 from eagerflow.hardware import is_known_kind, known_kinds
 from eagerflow.source import warn
 from eagerflow.unknown_names import nearest
 
 if TYPE_CHECKING:
     from eagerflow.core.op import Op
-    from eagerflow.core.op_records.batch_rules import BatchSite
 
 
 def check_count(op: Op, dtypes: tuple[str, ...]) -> None:
@@ -81,7 +79,8 @@ def check_facts(name: str, facts: OpFacts) -> None:
         raise OpDefinitionError(
             f"{name}: the batching rule does not take the value that it is called with",
             given=f"{batch.__name__}{signature(batch)}",
-            expected="rule(at): at.inputs have the rows of ef.vmap first where at.batched says so",
+            expected="rule(at): at.inputs[i] has the rows of ef.vmap first where at.batched[i] is "
+            "True",
             hint="return at.bind(*at.all_whole(), **at.attrs) applies the op to all rows at once, "
             "if it takes leading axes; each_row of eagerflow.extending takes them one by one",
         )
@@ -102,32 +101,6 @@ def check_facts(name: str, facts: OpFacts) -> None:
             )
 
 
-def checked_rule(name: str, rule: Any) -> Any:
-    """A batching rule of a user's that refuses results without the axis of rows; others as given.
-
-    Args:
-        name: of the op.
-        rule: the fact ``batch``.
-    """
-    if not isinstance(rule, FunctionType) or not _is_users(rule.__globals__):
-        return rule
-
-    @wraps(rule)
-    def checked(at: BatchSite) -> Any:
-        results = rule(at)
-        for result in results if type(results) is tuple else (results,):
-            shape = getattr(result, "shape", None)  # of a `Shared` there is none
-            if shape is not None and shape[:1] != (at.rows,):
-                raise VmapError(
-                    f"{name}: the batching rule gives a result without the rows as first axis",
-                    given=f"{result.type}, of {at!r}",
-                    expected=f"{at.rows} rows",
-                )
-        return results
-
-    return checked
-
-
 def check_rules(op: Op, vjp: Any) -> bool:
     """Whether a vjp rule is a user's; those that cannot take their arguments are refused.
 
@@ -135,9 +108,9 @@ def check_rules(op: Op, vjp: Any) -> bool:
         OpDefinitionError: there is not one rule for each input of the kernel, or a rule takes a
             number of values that is not that of the cotangent, the output and the inputs.
     """
-    if not _is_users(sys._getframe(2).f_globals):
+    if not is_users(sys._getframe(2).f_globals):
         rules = vjp if isinstance(vjp, tuple) else (vjp,)
-        return any(isinstance(f, FunctionType) and _is_users(f.__globals__) for f in rules)
+        return any(isinstance(f, FunctionType) and is_users(f.__globals__) for f in rules)
     inputs = op.kernel_inputs
     if isinstance(vjp, FunctionType) and inputs is not None and not _takes(vjp, 3 + inputs):
         raise OpDefinitionError(
@@ -162,7 +135,7 @@ def check_rules(op: Op, vjp: Any) -> bool:
     return True
 
 
-def _is_users(names: Mapping[str, Any]) -> bool:
+def is_users(names: Mapping[str, Any]) -> bool:
     """Whether a module, of which these are the globals, is none of eagerflow's."""
     return str(names.get("__name__")).partition(".")[0] != "eagerflow"
 
