@@ -241,6 +241,25 @@ def products(x: ef.Tensor, count: int) -> ef.Tensor:
         return x
 
 
+def looking_by_hand(clock: ScriptedClock) -> Watcher:
+    """A watcher that may observe each step, without a thread."""
+    watcher = Watcher(clock.read)
+    watcher._run = lambda: None
+    watcher.observer.duty = Duty(share=1.0)
+    watcher.observer.draw = lambda below: 0  # the next step
+    return watcher
+
+
+def look(watcher: Watcher, clock: ScriptedClock, step: Callable[[], object]) -> None:
+    """Run steps, with a look after each."""
+    for _ in range(12):
+        step()
+        watcher.collect()
+        for known in watcher.observer.executables.values():
+            known.next = 0.0
+        watcher.observer.step(clock.now)
+
+
 @pytest.mark.parametrize(
     ("other", "counts", "most"),
     [
@@ -264,17 +283,9 @@ def test_shown_shares_are_true(
         return small(x, counts[0]), other(x, counts[1])
 
     program(x)
-    watcher = Watcher(clock.read)
-    watcher._run = lambda: None  # the test looks itself
-    watcher.observer.duty = Duty(share=1.0)
-    watcher.observer.draw = lambda below: 0  # the next step
+    watcher = looking_by_hand(clock)
     with watcher:
-        for _ in range(12):
-            program(x)
-            watcher.collect()
-            for known in watcher.observer.executables.values():
-                known.next = 0.0
-            watcher.observer.step(clock.now)
+        look(watcher, clock, lambda: program(x))
         program(x)
         clock.spent = dict.fromkeys(clock.CALLS, 0.0)
         program(x)
@@ -298,10 +309,7 @@ def test_shares_are_of_the_tier_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
         return products(small(x, 4), 2), products(sines(x, 4), 20)
 
     program(x)
-    watcher = Watcher(clock.read)
-    watcher._run = lambda: None  # the test looks itself
-    watcher.observer.duty = Duty(share=1.0)
-    watcher.observer.draw = lambda below: 0  # the next step
+    watcher = looking_by_hand(clock)
     shares = []
     with watcher:
         program(x)
@@ -311,12 +319,7 @@ def test_shares_are_of_the_tier_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
         cut = ScheduledTier(runs.graph, runs.number, workers=2, seconds=lambda node: 1e-3)
         tiers: list[Tier] = [cut, GeneratedTier(runs.graph, runs.number)]
         for runs.tier in tiers:
-            for _ in range(12):
-                program(x)
-                watcher.collect()
-                for known in watcher.observer.executables.values():
-                    known.next = 0.0
-                watcher.observer.step(clock.now)
+            look(watcher, clock, lambda: program(x))
             (costs,) = [o.costs for o in watcher.observer.executables.values()]
             shares.append(layer_shares(costs.table())[""])
     assert len(times.regions) > 1

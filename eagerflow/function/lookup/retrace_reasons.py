@@ -161,9 +161,11 @@ def _other_aliases(call: Call, cache: Cache) -> str:
     for key, group in reversed(cache.groups()):
         *others, before, place = key
         if group.entries and others == same and place == scope:
-            later, earlier = (now or before)[:2]
+            pairs, pairs_before = ({*zip(x[::2], x[1::2], strict=True)} for x in (now, before))
+            later, earlier = min(pairs ^ pairs_before)
             name, other = call.leaves[later].name, call.leaves[earlier].name
-            return f"{name} is {other} now" if now else f"{name} was {other}, and is not now"
+            is_now = (later, earlier) in pairs
+            return f"{name} is {other} now" if is_now else f"{name} was {other}, and is not now"
     return ""
 
 

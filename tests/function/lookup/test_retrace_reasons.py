@@ -181,3 +181,11 @@ def test_a_tensor_that_is_passed_twice_is_named() -> None:
     g(z, z)
     g(z, ef.ones(8))
     assert g.traces[-1].reason.startswith("b was a, and is not now: ")
+
+    @ef.trace
+    def h(a, b, c):
+        return a + b + c
+
+    h(z, z, ef.ones(8))
+    h(z, z, z)  # b was a before, too
+    assert h.traces[-1].reason.startswith("c is a now: ")
