@@ -1,4 +1,4 @@
-"""Guard fixtures around each test and module: leaks of threads, sockets, interpreters, settings."""
+"""Fixtures around each test and module: leaks of threads, sockets, interpreters; same draws."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import stat
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 
 import pytest
 
+from eagerflow import random as ef_random
 from eagerflow import settings as ef_settings
 from eagerflow.core.interpreter import stack
 from eagerflow.runtime.scheduled.detached import serving
@@ -33,6 +35,12 @@ def _nothing_old_is_collected() -> None:
     """Exempts objects of earlier tests from garbage collection: many tests collect explicitly."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _same_draws(request: pytest.FixtureRequest) -> None:
+    """Seeds the default generator by the name of the test: a failure repeats on every machine."""
+    ef_random.seed(zlib.crc32(request.node.nodeid.encode()))
 
 
 # --- leaks ---------------------------------------------------------------------------------------

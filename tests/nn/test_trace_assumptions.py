@@ -212,7 +212,8 @@ def test_what_died_is_not_taken_for_what_came_to_its_place() -> None:
         net.last = None
         net.last = ef.Variable([float(value)])
         want = sum(float(ef.sum(v)) for v in net.parameters.values())
-        assert total(ZERO).item() == pytest.approx(want)
+        # The sum may cancel to nearly nothing, so the bound is that of its terms.
+        assert total(ZERO).item() == pytest.approx(want, abs=1e-5)
 
 
 @pytest.mark.parametrize(
