@@ -15,7 +15,9 @@ from eagerflow.control.derivatives.building import (
 from eagerflow.control.derivatives.joint import Joint
 from eagerflow.control.derivatives.sinks import Sink
 from eagerflow.control.structured import Structured, is_smooth
-from eagerflow.dims import Size
+from eagerflow.core.op import functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size, same, symbols
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.value_types import ValueSpec
 from eagerflow.runtime.replay import replay
@@ -157,10 +159,25 @@ class BranchDerivative:
         last = first + len(self.kept[i].devices)
         _, values = self.kept[i].pop(xs[first:last])
         values.update({v: known[p] for v, p in self.numbers[i].items() if p in known})
-        items = [*[values[v] for v in joint.residuals], *xs[last:]]
+        items = [*[values[v] for v in joint.residuals], *self._of_branch(i, xs[last:])]
         outputs = replay(joint.backward, items, self.outside, again=True)
         gradients = flowing_gradients(joint.gradients, outputs)
         return [x for flow in self.flowing for x in flow.give(gradients[flow.operand])]
+
+    def _of_branch(self, i: int, cotangents: Sequence[Tensor]) -> list[Tensor]:
+        """The cotangents, with the sizes that the results of branch ``i`` have.
+
+        A size on which the branches differ has a name of its own outside of them; in the branch
+        that ran it is the size of its result, so that gradients get the types of its inputs.
+        """
+        ends = zip(self.whole.outputs, self.branches[i].outputs, strict=True)
+        shapes = [end.spec.shape for kind, end in ends if is_smooth(kind)]
+        known = self.outside.keys()
+        return [
+            g if all(map(same, g.shape, shape)) or not symbols(shape) <= known
+            else functions["reshape"](g, shape)
+            for g, shape in zip(cotangents, shapes, strict=True)
+        ]  # fmt: skip
 
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
         """The outputs, the residuals and the pullback."""

@@ -338,3 +338,24 @@ def test_rows_beside_a_dense_gradient() -> None:
     by_table = ef.grad(f, wrt=table)
     x = ef.tensor([0.3, -0.2], dtype=ef.float64)
     close([ef.trace(by_table)(x)], [by_table(x)])
+
+
+@pytest.mark.parametrize("wrap", [lambda part: part, ef.remat])
+def test_a_size_on_which_branches_differ(wrap: Any) -> None:
+    """Within a branch, the cotangent of a result has the size that the branch gives."""
+
+    def loss(x, other):
+        def part(x):
+            def other_rows():
+                return x, ef.take(x, ef.arange(x.shape[0]), axis=0).sum()
+
+            return ef.cond(x.sum() > 0, lambda: (ef.tanh(x + other), x.sum()), other_rows)
+
+        return sum(ef.sin(y).sum() for y in wrap(part)(x))
+
+    gradient = ef.grad(loss)
+    traced = ef.trace(lambda x, other: gradient(x, other))
+    for n, value in ((1, 0.5), (2, 0.5), (3, 0.4), (3, -0.3)):
+        args = ef.full((n, 1), value, dtype=ef.float64), ef.ones((n, 1), dtype=ef.float64)
+        close([traced(*args)], [gradient(*args)])
+        verify(traced.graph(*args))
