@@ -97,9 +97,9 @@ class Channel:
         return self._incoming.exhausted
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether the other end waits for values not sent yet, which a step may forget."""
-        return self._outgoing.is_wanted
+    def wanted_steps(self) -> set[int]:
+        """The steps of values not sent yet that the other end waits for, and a step may forget."""
+        return self._outgoing.wanted_steps
 
     @property
     def keys(self) -> list[Key]:

@@ -82,9 +82,9 @@ class Outgoing:
         return self._probe if due == inf else due
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether a receiver waits for a value that was not sent yet."""
-        return bool(self._wanted)
+    def wanted_steps(self) -> set[int]:
+        """The steps of the values not sent yet that receivers wait for."""
+        return {key.step for key in self._wanted}
 
     @property
     def keys(self) -> list[Key]:

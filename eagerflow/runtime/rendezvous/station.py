@@ -26,6 +26,8 @@ from eagerflow.runtime.threads.reported_calls import call_and_report
 
 #: number of finished steps that are remembered, for values that come late
 _REMEMBERED: Final = 4096
+#: number of ranges of forgotten steps that are remembered, for the same reason
+_RANGES: Final = 64
 #: makes a named tuple; a call of its class is two calls more
 _make: Final = tuple.__new__
 
@@ -120,6 +122,7 @@ class Station:
         self._urged: set[str] = set()  # ends that have announced wanted values
         self._open: dict[int, StepEnd] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
+        self._forgotten: deque[range] = deque(maxlen=_RANGES)
         #: of steps that have not begun here: values, each with whether "taken" is owed; errors
         self._early: dict[int, list[tuple[str, Message, bool]]] = {}
         self._failed: OrderedDict[int, Exception] = OrderedDict()
@@ -209,7 +212,11 @@ class Station:
                 del self._early[step]
 
     def forget_steps(self, steps: range) -> None:
-        """Drop all values and errors of steps that never begin here, or have ended."""
+        """Drop all values, wanted keys and errors of steps that never begin here, or have ended.
+
+        What still comes for them is dropped as well.
+        """
+        self._forgotten.append(steps)
         for step in [step for step in self._early if step in steps]:
             for end, message, owes in self._early.pop(step):
                 if owes and end in self.channels:
@@ -218,6 +225,14 @@ class Station:
             del self._failed[step]
         for step in {key.step for key in self._sending if key.step in steps}:
             self._drop(step, CancelledError("the step is over"))  # on their way to an end that died
+        for end in self._urged:
+            for step in self.channels[end].wanted_steps.intersection(steps):
+                self._handle(end, ("forget", step))
+
+    def _is_over(self, step: int) -> bool:
+        """Whether a step that is not open here never will be."""
+        known = step in self._over or step in self._failed
+        return known or any(step in steps for steps in self._forgotten)
 
     def work(self, now: float, packets: Sequence[tuple[str, Packet]] = ()) -> float:
         """Handle packets, due timers and the inbox.
@@ -364,7 +379,7 @@ class Station:
         else:
             self._urged.add(end)
             for key in message.value:
-                over = key.step in self._over or key.step in self._failed
+                over = key.step not in self._open and self._is_over(key.step)
                 self._ask(self._handle, end, ("want", key, not over))
 
     def _deliver(self, end: str, message: Message, owes: bool) -> None:
@@ -375,7 +390,7 @@ class Station:
         if rendezvous is not None:
             hand_over = self._give_over if rendezvous.takes_at_once else self._hand_over
             hand_over(rendezvous, end, message, owes)
-        elif owes and step not in self._over and step not in self._failed:
+        elif owes and not self._is_over(step):
             self._early.setdefault(step, []).append((end, message, owes))
         elif owes:
             self._ask(self._taken, end, self.channels[end], message.nbytes)
@@ -427,7 +442,7 @@ class Station:
         rendezvous = self._open.get(step)
         if rendezvous is not None:
             call_and_report(partial(rendezvous.fail, error))
-        elif step not in self._over:
+        elif not self._is_over(step):
             self._failed[step] = error
             if len(self._failed) > _REMEMBERED:
                 self._failed.popitem(last=False)
@@ -470,7 +485,7 @@ class Station:
             if self._wanted:
                 self._wanted = {key for key in self._wanted if key.step != step}
             for end in self._urged:
-                if self.channels[end].is_wanted:
+                if step in self.channels[end].wanted_steps:
                     self._handle(end, ("forget", step))
 
     def _abort(self, rendezvous: StepEnd, error: Exception) -> None:

@@ -11,6 +11,7 @@ from eagerflow.errors import CancelledError, RendezvousError
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.packets import TIMING, Message, Packet
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
+from eagerflow.runtime.rendezvous.station import Station
 from tests.fakes.transport import CALM, WORST, FakeNetwork, Weather
 from tests.runtime.rendezvous.ends import end, pair
 from tests.runtime.rendezvous.receivers import ROUTES, Answer, Note, key
@@ -235,6 +236,36 @@ def test_what_is_wanted_of_a_step_that_is_over_is_not_remembered(begins: bool) -
     later.end()
     network.run()
     assert network.held == 0
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_is_wanted_of_a_step_that_never_begins_is_forgotten_with_its_session(
+    late: bool,
+) -> None:
+    network = FakeNetwork(weather=CALM)
+    station = network.station("cpu:0")
+    wanted = Message("wanted", 0, None, (key(0), key(1), key(0, step=20)))
+    packet = "cpu:1", Packet("urgent", 1, wanted)
+    if late:
+        station.forget_steps(range(10, 20))
+    station.work(0.0, [packet])
+    if not late:
+        assert station.held == 3
+        station.forget_steps(range(10, 20))
+    assert station.held == 1  # that of the next session
+    station.forget_steps(range(20, 30))
+    assert station.held == 0
+
+
+def test_what_comes_for_a_session_that_is_over_is_dropped() -> None:
+    """Values give back their credit; errors are not kept for steps that never begin."""
+    station = Station("cpu:1", str, lambda *what: None, lambda: None, credit=1)
+    station.forget_steps(range(10, 20))
+    for i in (1, 2, 3):
+        value = Message("value", 12, key(i), 1.0, False, 0)
+        station.work(0.0, [("cpu:0", Packet("value", i, value))])
+    station.work(0.0, [("cpu:0", Packet("urgent", 1, Message("error", 12, None, ValueError())))])
+    assert (station.refused, station.held, len(station._failed)) == (0, 0, 0)
 
 
 def test_an_answer_that_went_along_with_a_value_wakes_nobody() -> None:

@@ -23,7 +23,7 @@ from eagerflow.runtime.rendezvous.channel import rerun
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from tests.exploring import examples
-from tests.fakes.transport import WORST, Arrival, FakeNetwork, FakeTransport
+from tests.fakes.transport import CALM, WORST, Arrival, FakeNetwork, FakeTransport
 from tests.runtime.rendezvous.ends import ALL_ROUTES, ENDS, end, pair
 from tests.runtime.rendezvous.receivers import EDGE, Answer, Note, key
 
@@ -121,7 +121,34 @@ class Ends(RuleBasedStateMachine):
         for name, sent in self.sent.items():
             (error,) = sent
             assert error is None or error in self.errors[name.step]
+        self.forget_steps_that_never_began()
         end(self.network, *self.steps.values())
+
+    def forget_steps_that_never_began(self) -> None:
+        """End the session of the steps at the ends where they have not begun, as servers do.
+
+        Values may be wanted there whose receivers were withdrawn.
+        """
+        for name in ENDS:
+            for step in STEPS:
+                if (step, name) not in self.steps:
+                    self.network.station(name).forget_steps(range(step, step + 1))
+
+
+def test_a_receiver_is_withdrawn_before_the_sending_end_has_begun() -> None:
+    """Its key was announced, as there was no credit: the sending end expects to send the value."""
+    ends = Ends()
+    ends.begin_network(seed=0, credit=1)
+    ends.network = FakeNetwork(0, CALM, credit=1)
+    first, wanted = (Key(step, "x of cpu:0 -> cpu:1", (("while_loop", 0),)) for step in (1, 2))
+    ends.send(first, dead=False, asks=True)
+    ends.pass_time(20)  # the value lies there, and takes all the credit
+    ends.receive(wanted)
+    ends.pass_time(20)
+    assert ends.network.station("cpu:0").held == 1 + 1  # a step, a wanted key
+    ends.withdraws.pop(wanted)()
+    del ends.answers[wanted]
+    ends.teardown()
 
 
 @pytest.mark.hypothesis
