@@ -175,7 +175,8 @@ class RegionEvent(AbstractEvent):
 class NodeEvent(AbstractEvent):
     """An op run by a graph, reported at its end. Its `name` is that of the op.
 
-    If an instrument wants this kind, steps run code that reports each node, which is slower.
+    If an instrument wants this kind, steps run code that reports each node, which is slower. The
+    nodes of a native kernel, which runs as one, have shares of its time, by their work.
 
     Attributes:
         executable: the number of the step's executable.
@@ -185,6 +186,8 @@ class NodeEvent(AbstractEvent):
         nbytes: bytes of the results.
         detail: types of the results, for a reader.
         waited: seconds of its duration spent waiting, for a queue or the like.
+        kernel: the name of the native kernel that ran it with others; empty if there is none. A
+            result that stays within the kernel has no bytes.
     """
 
     executable: int = 0
@@ -194,6 +197,7 @@ class NodeEvent(AbstractEvent):
     nbytes: int = 0
     detail: str = ""
     waited: float = 0.0
+    kernel: str = ""
 
     @property
     def working(self) -> float:

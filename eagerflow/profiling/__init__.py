@@ -1,5 +1,6 @@
 """Measurements of runs: profiles of blocks, statistics of nodes, traces for Perfetto."""
 
+from eagerflow.profiling.gap_statistics import GapStatistics
 from eagerflow.profiling.line_statistics import LineStatistics
 from eagerflow.profiling.node_statistics import NodeRow, NodeStatistics
 from eagerflow.profiling.outside_statistics import OutsideStatistics
@@ -9,6 +10,6 @@ from eagerflow.profiling.rows import RowTable
 from eagerflow.profiling.thread_statistics import ThreadStatistics
 
 __all__ = [
-    "LineStatistics", "NodeRow", "NodeStatistics", "OpStatistics", "OutsideStatistics", "Profile",
-    "QueueStatistics", "RowTable", "ThreadStatistics", "profile",
+    "GapStatistics", "LineStatistics", "NodeRow", "NodeStatistics", "OpStatistics",
+    "OutsideStatistics", "Profile", "QueueStatistics", "RowTable", "ThreadStatistics", "profile",
 ]  # fmt: skip

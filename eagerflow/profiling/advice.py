@@ -27,6 +27,9 @@ _MORE: Final = 0.25
 #: interest that it runs single ops
 _OPS: Final = 20
 _OUTSIDE: Final = 0.1
+#: seconds of Python's code around an op, and the fraction of the function's time that they must be
+_OF_OP: Final = 2e-5
+_MOST: Final = 0.3
 
 
 def advice(
@@ -51,7 +54,10 @@ def _on_loops(parts: Sequence[OutsideStatistics]) -> list[str]:
         f"{part.ops // part.calls} ops for each element, each with more time in Python than in "
         "its kernel: if it loops over a tensor x, loop over x.numpy() or x.tolist() instead"
         for part in parts
-        if part.kind == "call" and part.share >= _OUTSIDE and part.ops >= _OPS * part.calls > 0
+        if part.kind == "call"
+        and part.share >= _OUTSIDE
+        and part.ops >= _OPS * part.calls > 0
+        and part.ops * _OF_OP >= _MOST * part.total
     ]
 
 

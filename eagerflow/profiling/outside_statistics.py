@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from operator import attrgetter
 from typing import Final, TypeAlias, final
 
@@ -17,14 +15,16 @@ from eagerflow.events import (
     NodeEvent,
     OpEvent,
     RetraceEvent,
+    StepEvent,
     WaitEvent,
 )
 from eagerflow.profiling.rows import AbstractRow, RowTable
+from eagerflow.profiling.spans import OpTimes
 from eagerflow.source import Source, cell_name
 
 #: the events that say what a thread does outside of ops
-Scope: TypeAlias = RetraceEvent | CallEvent | WaitEvent | FetchEvent
-SCOPES: Final = (RetraceEvent, CallEvent, WaitEvent, FetchEvent)
+Scope: TypeAlias = RetraceEvent | CallEvent | WaitEvent | FetchEvent | StepEvent
+SCOPES: Final = (RetraceEvent, CallEvent, WaitEvent, FetchEvent, StepEvent)
 
 
 @final
@@ -35,13 +35,14 @@ class OutsideStatistics(AbstractRow):
     Attributes:
         kind: ``"retrace"`` for traces, ``"call"`` for calls of a user's function by a pipeline,
             ``"wait"`` for waits, ``"fetch"`` for copies of values of devices to the host, as by
-            ``x.item()`` and ``print(x)``; ``"other"`` for the rest, which is other Python code.
-        name: of the traced function, of the stage such as ``"map(augment)"``, of the queue, or of
-            the device; empty for the rest.
+            ``x.item()`` and ``print(x)``, ``"step"`` for what runs of graphs took besides their
+            ops; ``"other"`` for the rest, which is other Python code.
+        name: of the traced function or graph, of the stage such as ``"map(augment)"``, of the
+            queue, or of the device; empty for the rest.
         source: the line that put the function into the pipeline, or that reads the value; None for
             other kinds.
         is_own: whether it was in the thread of the block, and so is a part of its time.
-        calls: number of traces, calls, waits or copies; 0 for the rest.
+        calls: number of traces, calls, waits, copies or runs; 0 for the rest.
         total: their seconds, without those of ops and of other rows that lie within.
         share: the fraction of the duration of the profile.
         ops: number of ops of eager code within.
@@ -62,84 +63,6 @@ class OutsideStatistics(AbstractRow):
         if self.source is None:
             return ""
         return f"{os.path.basename(cell_name(self.source.file))}:{self.source.line}"
-
-
-def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The times that lie in any of some spans, as spans that do not overlap, in order.
-
-    >>> from eagerflow.profiling.outside_statistics import union
-    >>> union([(3.0, 4.0), (0.0, 2.0), (1.0, 2.5)])
-    [(0.0, 2.5), (3.0, 4.0)]
-    """
-    joined: list[tuple[float, float]] = []
-    for start, stop in sorted(spans):
-        if joined and start < joined[-1][1]:
-            joined[-1] = joined[-1][0], max(stop, joined[-1][1])
-        else:
-            joined.append((start, stop))
-    return joined
-
-
-def _without(
-    spans: Sequence[tuple[float, float]], holes: Sequence[tuple[float, float]]
-) -> Iterator[tuple[float, float]]:
-    """The parts of spans outside of others; both in order, without overlaps."""
-    at = 0  # both are in order, so that each is looked at once
-    for start, stop in spans:
-        while at < len(holes) and holes[at][1] <= start:
-            at += 1
-        hole = at
-        while hole < len(holes) and holes[hole][0] < stop:
-            if holes[hole][0] > start:
-                yield start, holes[hole][0]
-            start = holes[hole][1]
-            hole += 1
-        if start < stop:
-            yield start, stop
-
-
-@final
-class OpTimes:
-    """The times at which one thread ran ops, without overlaps and without their waits.
-
-    Args:
-        ops: in any order. An op may lie in another one, or two may run at once.
-        waits: of the thread, in any order.
-
-    Attributes:
-        spans: the times, in order.
-    """
-
-    def __init__(
-        self, ops: Iterable[OpEvent | NodeEvent], waits: Iterable[AbstractEvent] = ()
-    ) -> None:
-        ops = list(ops)
-        self._begins = sorted([e.start for e in ops if isinstance(e, OpEvent)])
-        self.spans = [*_without(union(map(_span, ops)), union(map(_span, waits)))]
-        self._starts = [start for start, _ in self.spans]
-        #: seconds of the spans before each, and at last of all
-        self._before = [*accumulate((stop - start for start, stop in self.spans), initial=0.0)]
-
-    @property
-    def total(self) -> float:
-        """Seconds of all."""
-        return self._before[-1]
-
-    def within(self, start: float, stop: float) -> float:
-        """Seconds of ops between two times."""
-        return self._until(stop) - self._until(start)
-
-    def count(self, start: float, stop: float) -> int:
-        """The number of ops of eager code that began between two times."""
-        return bisect_left(self._begins, stop) - bisect_left(self._begins, start)
-
-    def _until(self, time: float) -> float:
-        i = bisect_right(self._starts, time)
-        return self._before[i] - max(self.spans[i - 1][1] - time, 0.0) if i else 0.0
-
-
-def _span(event: AbstractEvent) -> tuple[float, float]:
-    return event.start, event.start + event.seconds
 
 
 @final
@@ -170,7 +93,8 @@ def outside_statistics(
     sums: _Sums = {}
     _add_scopes(sums, *own, is_own=True)
     for ops, scopes in others:
-        _add_scopes(sums, ops, [e for e in scopes if not isinstance(e, WaitEvent)], is_own=False)
+        calls = [e for e in scopes if not isinstance(e, WaitEvent | StepEvent)]
+        _add_scopes(sums, ops, calls, is_own=False)
     rows = [
         OutsideStatistics(kind, name, s.source, is_own, s.calls, s.total, _share(s.total, seconds),
                           s.ops)
@@ -235,7 +159,8 @@ def by_thread(
     scopes: dict[int, list[Scope]] = {}
     for event in events:
         if isinstance(event, SCOPES):
-            scopes.setdefault(event.thread, []).append(event)
+            thread = event.caller or event.thread if isinstance(event, StepEvent) else event.thread
+            scopes.setdefault(thread, []).append(event)
     idents = dict.fromkeys([*run, *scopes])
     waits = {i: [e for e in of if isinstance(e, WaitEvent)] for i, of in scopes.items()}
     return {i: (OpTimes(run.get(i, ()), waits.get(i, ())), scopes.get(i, [])) for i in idents}

@@ -9,11 +9,13 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from eagerflow.events import NodeEvent
 from eagerflow.formatting import bytes_text, escape, table_html, table_lines
 from eagerflow.profiling.advice import advice
 from eagerflow.source import cell_name
 
 if TYPE_CHECKING:
+    from eagerflow.profiling.gap_statistics import GapStatistics
     from eagerflow.profiling.line_statistics import LineStatistics
     from eagerflow.profiling.outside_statistics import OutsideStatistics
     from eagerflow.profiling.profiles import OpStatistics, Profile
@@ -30,7 +32,11 @@ _QUEUE_HEADINGS: Final = (
 _ROWS: Final = 20
 _LINES: Final = 10
 _PARTS: Final = 5
+_GAPS: Final = 4
 _SMALL: Final = 0.001
+#: the share of the duration, and the seconds, from which a gap between two lines is shown
+_GAP: Final = 0.02
+_LONG: Final = 1e-3
 #: the share of the time of all ops from which their overlap is told of
 _OVERLAP: Final = 0.01
 #: characters of texts: a row fits a terminal of 100 columns
@@ -97,9 +103,23 @@ def _tables(profile: Profile) -> list[_Table]:
 def _notes(profile: Profile) -> list[str]:
     memory = profile.memory_in_words()
     return [
-        *_overlap(profile), *([] if memory is None else [memory]),
+        *_kernels(profile), *_overlap(profile), *([] if memory is None else [memory]),
         *advice(profile.table(), profile.outside()),
     ]  # fmt: skip
+
+
+def _kernels(profile: Profile) -> list[str]:
+    """What is told of ops that ran within native kernels."""
+    nodes = [e for e in profile.events if isinstance(e, NodeEvent)]
+    within = [e for e in nodes if e.kernel]
+    if not within:
+        return []
+    kernels = len({(e.executable, e.kernel) for e in within})
+    by = f"{kernels} native kernels" if kernels > 1 else "a native kernel"
+    return [
+        f"{by} ran {len(within)} of these ops: each has a share of its kernel's time, by its work,",
+        "and no bytes if its result stays within",
+    ]
 
 
 def _overlap(profile: Profile) -> list[str]:
@@ -155,12 +175,17 @@ def _line_rows(profile: Profile, several: bool) -> list[tuple[str, ...]]:
         cells.append((f"{len(rest)} more lines", "", *_figures(calls, total, total / whole)))
     parts = profile.outside()
     of = f"in {_begin_of(profile.thread, _CODE - 3)}" if several else ""
-    cells += _outside_rows([part for part in parts if part.is_own], of)
+    cells += _outside_rows([part for part in parts if part.is_own], of, profile.gaps())
     return cells + _outside_rows([part for part in parts if not part.is_own], "in other threads")
 
 
-def _outside_rows(parts: Sequence[OutsideStatistics], of: str) -> list[tuple[str, ...]]:
-    """The cells of the time outside of ops, with its parts if there are any but the rest."""
+def _outside_rows(
+    parts: Sequence[OutsideStatistics], of: str, gaps: Sequence[GapStatistics] = ()
+) -> list[tuple[str, ...]]:
+    """The cells of the time outside of ops, with its parts if there are any but the rest.
+
+    Below the rest come the longest gaps between lines that ran ops.
+    """
     if not parts:
         return []
     total, share = sum(part.total for part in parts), sum(part.share for part in parts)
@@ -177,16 +202,24 @@ def _outside_rows(parts: Sequence[OutsideStatistics], of: str) -> list[tuple[str
         calls, total = sum(part.calls for part in small), sum(part.total for part in small)
         share = sum(part.share for part in small)
         cells.append((f"{_INDENT}{len(small)} more", "", *_figures(calls, total, share)))
-    rest = [part for part in parts if part.kind == "other"] if named else []
-    return cells + [
+    gaps = [gap for gap in gaps if gap.share >= _GAP and gap.total >= _LONG][:_GAPS]
+    rest = [part for part in parts if part.kind == "other"] if named or gaps else []
+    cells += [
         (f"{_INDENT}other Python", "", "", _time(part.total), f"{part.share:.1%}") for part in rest
     ]
+    return cells + [
+        (2 * _INDENT + _end_of(gap.place, _PLACE - 4), _begin_of(gap.text, _CODE),
+         *_figures(gap.count, gap.total, gap.share))
+        for gap in gaps
+    ]  # fmt: skip
 
 
 def _part(part: OutsideStatistics) -> tuple[str, str]:
     """What took the time, and where or for what."""
     if part.kind == "retrace":
         return "tracing", _begin_of(part.name, _CODE)
+    if part.kind == "step":
+        return "running graphs", f"{_begin_of(part.name, _CODE - 18)}, besides its ops"
     if part.kind == "wait":
         return "waiting", f"for {_begin_of(part.name, _CODE - 4)}"
     what = f"copying from {part.name}" if part.kind == "fetch" else part.name

@@ -15,21 +15,22 @@ from typing import Any, Final, final
 from eagerflow import events
 from eagerflow.atomic_files import replaced
 from eagerflow.core.monitors import timed
-from eagerflow.events import KINDS, AbstractEvent, NodeEvent, OpEvent, WaitEvent
+from eagerflow.events import KINDS, AbstractEvent, FetchEvent, NodeEvent, OpEvent, WaitEvent
 from eagerflow.profiling.chrome_trace import to_chrome
+from eagerflow.profiling.gap_statistics import GapStatistics, gap_statistics
 from eagerflow.profiling.line_statistics import LineStatistics, line_statistics
 from eagerflow.profiling.node_statistics import median
 from eagerflow.profiling.outside_statistics import (
-    OpTimes,
     OutsideStatistics,
+    Scope,
     by_thread,
     outside_statistics,
-    union,
 )
 from eagerflow.profiling.process_memory import ProcessMemory, in_words, process_memory
 from eagerflow.profiling.profile_text import to_html, to_text
 from eagerflow.profiling.queue_statistics import QueueStatistics, Wait, queue_statistics
 from eagerflow.profiling.rows import TIMES_ELSEWHERE, AbstractRow, RowTable
+from eagerflow.profiling.spans import OpTimes, Span, span, union, without
 from eagerflow.profiling.thread_statistics import (
     ThreadNames,
     ThreadStatistics,
@@ -77,7 +78,7 @@ class Profile:
         thread: the name of the thread of the block.
     """
 
-    __slots__ = ("__weakref__", "_before", "_cut", "_depth", "_earlier", "_end", "_events",
+    __slots__ = ("__weakref__", "_blocks", "_cut", "_depth", "_earlier", "_end", "_events",
                  "_exits", "_memory", "_names", "_open", "_start", "_thread", "_unfinished",
                  "thread")  # fmt: skip
     kinds: Final = KINDS
@@ -93,7 +94,7 @@ class Profile:
         self.thread = ""
         self._depth = 0
         self._start = self._end = 0.0  # of the last block
-        self._before = 0.0  # seconds of the blocks that ended
+        self._blocks: list[Span] = []  # that ended
         self._memory: list[ProcessMemory | None] = []  # at the first begin and the last end
         self._exits = ExitStack()
 
@@ -115,7 +116,7 @@ class Profile:
         self._depth -= 1
         if self._depth == 0:
             self._end = perf_counter()
-            self._before += self._end - self._start
+            self._blocks.append((self._start, self._end))
             self._exits.close()
             self._cut += self._cut_waits(self._end)
             self._unfinished += [copy(event) for event, _ in [*self._open.values()]]  # as now
@@ -152,7 +153,11 @@ class Profile:
     @property
     def seconds(self) -> float:
         """Duration of the block, until now if it still runs; the sum if there were several."""
-        return self._before + (perf_counter() - self._start if self._depth else 0.0)
+        return sum(stop - start for start, stop in self._spans())
+
+    def _spans(self) -> list[Span]:
+        """The times of its blocks, until now if one still runs."""
+        return [*self._blocks, *[(self._start, perf_counter())] * bool(self._depth)]
 
     def table(self) -> RowTable[OpStatistics]:
         """The rows of the ops, by decreasing total time.
@@ -212,8 +217,8 @@ class Profile:
 
         Those of the thread of the block come first, and add up to `seconds_outside`. They are
         traces of functions, users' functions in pipelines, waits, copies of values of devices to
-        the host, and the rest, which is other Python code. Those of other threads are the same
-        without waits and the rest.
+        the host, runs of graphs besides their ops, and the rest, which is other Python code (see
+        `gaps`). Those of other threads are the first two and copies.
 
         >>> data = ef.data.Dataset.from_tensors(ef.zeros(3)).map(lambda x: x + 1.0)
         >>> with ef.profile() as p:
@@ -221,11 +226,36 @@ class Profile:
         >>> [(row.kind, row.name, row.calls) for row in p.outside() if row.kind == "call"]
         [('call', 'map(<lambda>)', 3)]
         """
-        events = tuple(self._events)
-        ops = [e for e, _ in events if isinstance(e, OpEvent | NodeEvent)]
-        threads = by_thread([e for e in ops if not e.runner], [e for e, _ in events])
+        threads = self._by_thread()
         own = threads.pop(self._thread, (OpTimes(()), []))
         return outside_statistics(own, threads.values(), self.seconds)
+
+    def gaps(self) -> RowTable[GapStatistics]:
+        """The rows of other Python code in the thread of the block, by decreasing total time.
+
+        It is told by the lines on either side: a row for each two lines between which no op ran,
+        nor anything else of which `outside` has a row.
+
+        >>> import time
+        >>> with ef.profile() as p:
+        ...     x = ef.zeros(3)
+        ...     time.sleep(0.01)
+        ...     y = x + 1.0
+        >>> row = p.gaps()[0]
+        >>> row.after.text, row.before.text, row.count
+        ('x = ef.zeros(3)', 'y = x + 1.0', 1)
+        """
+        _, scopes = self._by_thread().get(self._thread, (OpTimes(()), []))
+        ops = [e for e, _ in self._ops() if self._is_own(e)]
+        covered = union(map(span, [*ops, *scopes]))
+        fetches = [e for e in scopes if isinstance(e, FetchEvent)]
+        return gap_statistics(without(self._spans(), covered), [*ops, *fetches], self.seconds)
+
+    def _by_thread(self) -> dict[int, tuple[OpTimes, list[Scope]]]:
+        """What each thread did."""
+        events = [e for e, _ in [*self._events]]
+        ops = [e for e in events if isinstance(e, OpEvent | NodeEvent) and not e.runner]
+        return by_thread(ops, events)
 
     @property
     def seconds_outside(self) -> float:

@@ -18,7 +18,7 @@ from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_whole
 from eagerflow.graph.signatures import is_loop
 from eagerflow.runtime.generated.generated_tier import GeneratedTier
-from eagerflow.runtime.scheduled.node_seconds import (
+from eagerflow.runtime.node_seconds import (
     HEAVY_SECONDS,
     node_seconds,
     op_threads,

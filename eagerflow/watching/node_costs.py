@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
+from eagerflow.runtime.node_seconds import shares_of_call
 from eagerflow.runtime.observed_step import NodeTimes, Observation
-from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.watching.graph_columns import NodeIndex
 from eagerflow.watching.limits import OBSERVED_STEPS
 
@@ -20,8 +20,6 @@ _ROUND: Final = 12
 _MOST_OF_A_LOOK: Final = 2e-6
 #: difference of two steps, as a fraction, from which on their nodes may take other shares
 _ALIKE: Final = 0.2
-#: seconds of a kernel's call at least: the weight of a light node of a chain besides its elements
-_CALL: Final = 2e-7
 
 
 class NodeCost(NamedTuple):
@@ -89,7 +87,6 @@ class NodeCosts:
         self._observed: deque[_Observed] = deque(maxlen=OBSERVED_STEPS)
         self._least: tuple[_Numbers, _Numbers] = (np.full(len(nodes.nodes), np.inf),) * 2
         self._index = nodes
-        self._seconds = node_seconds()
         self._places: dict[int, _Places] = {}
         self._table: tuple[int, Sequence[NodeCost]] = 0, ()
         self.version = 0
@@ -152,10 +149,8 @@ class NodeCosts:
         """The nodes whose time was noted with an instruction, each with its fraction."""
         members = [times.instructions[i].node for i in times.chains.get(index, (index,))]
         nodes = [node for node in members if node is not None]
-        weights = [1.0] if len(nodes) == 1 else [self._seconds(node) + _CALL for node in nodes]
-        whole = sum(weights)
-        parts = [(self._index.of(n), w / whole) for n, w in zip(nodes, weights, strict=True)]
-        return [(index, weight) for index, weight in parts if index is not None]
+        parts = zip(map(self._index.of, nodes), shares_of_call(nodes), strict=True)
+        return [(index, share) for index, share in parts if index is not None]
 
     @property
     def steps(self) -> int:

@@ -84,7 +84,7 @@ def test_waits_of_ops_are_no_time_of_ops() -> None:
     whole = {e.name: e for e in p.events if isinstance(e, OpEvent)}["queue_dequeue"]
     assert row.total < 0.05 < sum(e.waited for e in p.events if getattr(e, "waited", 0.0))
     assert whole.working == pytest.approx(whole.seconds - whole.waited)
-    assert p.seconds_with_ops() < p.seconds - waited
+    assert p.seconds_with_ops() < 0.05
     own = [row.total for row in p.outside() if row.is_own]
     assert sum(own) == pytest.approx(p.seconds_outside)
 
@@ -184,14 +184,14 @@ def test_without_parts_there_is_one_row() -> None:
 
 
 def _part(kind: str = "call", share: float = 0.5, ops: int = 100) -> OutsideStatistics:
-    return OutsideStatistics(kind, "map(f)", None, True, 2, 1.0, share, ops)
+    return OutsideStatistics(kind, "map(f)", None, True, 2, 3e-3, share, ops)
 
 
 def test_a_loop_over_a_tensor_in_a_pipeline_has_advice() -> None:
     (hint,) = advice.advice([], [_part()])
     assert hint.startswith("hint: map(f) runs 50 ops for each element")
     assert "x.numpy()" in hint
-    others = [_part("retrace"), _part(share=0.01), _part(ops=10)]
+    others = [_part("retrace"), _part(share=0.01), _part(ops=10), _part(ops=40)]
     assert advice.advice([], others) == []
 
 

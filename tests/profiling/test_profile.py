@@ -133,7 +133,9 @@ def test_it_prints_the_lines_and_the_time_outside_of_ops() -> None:
     shown = str(p).splitlines()[begin:]
     assert shown[0].split() == ["line", "code", "calls", "total", "of", "all"]
     assert any(re.match(r"test_profile.py:\d+ +y = x @ x +3 ", line) for line in shown)
-    assert re.match(r"outside of ops .*\d [mnu]?s +\d+\.\d%$", shown[-1])
+    assert re.match(r"outside of ops .*\d [mnu]?s +\d+\.\d%$", shown[3])
+    assert re.match(r"  running graphs  +<lambda>, besides its ops +1 ", shown[4])
+    assert shown[5].startswith("  other Python ")
     assert "y = x @ x</td>" in p._repr_html_()
 
 

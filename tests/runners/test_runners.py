@@ -18,7 +18,7 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.profiling.chrome_trace import to_chrome
 from eagerflow.runtime import executable
-from eagerflow.runtime.scheduled.node_seconds import worker_count
+from eagerflow.runtime.node_seconds import worker_count
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.threads.timers import timers
 from tests.resources.queues.modes import drained, numbers, until

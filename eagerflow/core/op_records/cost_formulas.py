@@ -5,7 +5,7 @@ outputs. Sizes are plain numbers; those of symbolic axes are estimates, which ma
 other, so a cost rule checks nothing and never raises. Here are the rules that ops share; the cost
 of a single op, such as ``flops=40``, is in its definition in `eagerflow.ops`. The time that an op
 takes depends on the device: for the cores of this machine
-`eagerflow.runtime.scheduled.node_seconds` estimates it.
+`eagerflow.runtime.node_seconds` estimates it.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ from eagerflow.placement.automatic.planning import PlacementPlan, plan
 from eagerflow.placement.automatic.rates import MachineRates, load
 from eagerflow.placement.automatic.requests import Request
 from eagerflow.placement.rules import Rules
-from eagerflow.runtime.scheduled.node_regions import find_regions
-from eagerflow.runtime.scheduled.node_seconds import (
+from eagerflow.runtime.node_seconds import (
     HEAVY_SECONDS,
     node_seconds,
     op_threads,
     worker_count,
 )
+from eagerflow.runtime.scheduled.node_regions import find_regions
 from eagerflow.runtime.scheduled.scheduled_tier import find_acts
 
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})

@@ -24,13 +24,11 @@ from eagerflow.placement.automatic.cost_model import ObservedTimes
 from eagerflow.placement.automatic.sites import OpSite, site_of
 from eagerflow.profiling.node_statistics import median
 from eagerflow.runtime.executable import Executable
+from eagerflow.runtime.node_seconds import shares_of_call
 from eagerflow.runtime.observed_step import NodeTimes, Observation
-from eagerflow.runtime.scheduled.node_seconds import node_seconds
 
 #: number of times of a node or a move kept for the median
 _KEPT: Final = 9
-#: seconds of a call, added to the work of each op where the ops of a chain share its time
-_CALL: Final = 1e-6
 #: number of steps of the graph by which the cost of reading the clock is measured
 _LOOKS: Final = 9
 _ROW: Final = 40  # ops of that graph
@@ -120,16 +118,14 @@ def _ops(times: NodeTimes) -> Iterator[tuple[Node, float, int]]:
 
     The time of a chain is divided among its ops by their work.
     """
-    weight = node_seconds()
     for index, runs in enumerate(times.runs):
         members = [times.instructions[i].node for i in times.chains.get(index, (index,))]
         nodes = [n for n in members if n is not None and kind_of(n.op) == "op"]
         if not runs or not nodes:
             continue
-        weights = [weight(node) + _CALL for node in nodes] if len(nodes) > 1 else [1.0]
         took = times.seconds[index] - times.waited[index]
-        for node, part in zip(nodes, weights, strict=True):
-            yield node, took * part / sum(weights), runs
+        for node, share in zip(nodes, shares_of_call(nodes), strict=True):
+            yield node, took * share, runs
 
 
 @final

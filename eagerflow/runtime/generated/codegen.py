@@ -36,7 +36,7 @@ from eagerflow.runtime.generated.instructions import Block, Instruction, Instruc
 from eagerflow.runtime.generated.joint_region_text import JointRegionText
 from eagerflow.runtime.generated.lists_in_place import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.generated.native_region_text import RegionText
-from eagerflow.runtime.generated.program_code import Code
+from eagerflow.runtime.generated.program_code import Code, FusedCall
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.types import LIST, TensorType
 
@@ -61,8 +61,9 @@ def generate(
         program: the instructions.
         note: called after each instruction as ``note(index, start, iterations, *outputs)``, if
             given; ``start`` is its last result, ``iterations`` are those of the loops around.
-        chains: whether the code is otherwise as without ``note``, which is called once for a
-            chain, and without outputs. If not, chains are taken apart, and lists are values.
+        chains: whether the code is otherwise as without ``note``, which is called without outputs.
+            If not, chains are taken apart, and lists are values. Of a chain or kernel, ``note`` is
+            called once, with the index of its last instruction.
         native: the kernels to call where there are some; then there are no chains.
         comparison: checks the results of ops and kernels, if given.
     """
@@ -101,10 +102,9 @@ class _Writer:
         self.planned: dict[int, list[Instruction]] = {}
         #: whether `note` gets values
         self.valued = self.noted and not chains
-        assert native is None or not self.valued
-        #: the last instruction of each chain or region; and by that, all instructions of it
+        #: the last instruction of each chain or region; and by that, the call that runs it
         self.ends: dict[str, int] = {}
-        self.chained: dict[int, tuple[int, ...]] = {}
+        self.calls: dict[int, FusedCall] = {}
         self.kernels: dict[str, NativeRegion] = {}
         #: the functions of regions, which are written once the last readers of values are known,
         #: each with the name of the function that does the same op by op
@@ -188,7 +188,7 @@ class _Writer:
         text = [text for text, _ in self.called] + self.text
         where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
         names = self.expressions.names
-        return Code(name, self.program, text, where, names, self.chained, self.kernels, quiet)
+        return Code(name, self.program, text, where, names, self.calls, self.kernels, quiet)
 
     def units_of(self, lines: list[Instruction]) -> list[Instruction]:
         """The instructions of a block as they run, with each region as one."""
@@ -298,7 +298,9 @@ class _Writer:
         """One instruction that calls a function of this text in place of ``lines``."""
         self.called += text
         self.ends[name] = lines[-1].index
-        self.chained[lines[-1].index] = tuple([x.index for x in lines])
+        kernel = self.kernels[name].loops.name if name in self.kernels else ""
+        members = tuple([x.index for x in lines])
+        self.calls[lines[-1].index] = FusedCall(kernel, members, tuple(outputs))
         one = Instruction(None, tuple(inputs), tuple(outputs), {}, called=name)
         one.index = lines[0].index
         return one
@@ -331,10 +333,7 @@ class _Writer:
             self.put(f"{targets}= {text}" if targets else text, line)
             if self.noted:
                 end = self.ends[line.called]
-                self.add(
-                    f"{self.indent}t = note({end}, t, {self.expressions.tuple(self.iterations)})",
-                    end,
-                )
+                self.add(f"{self.indent}t = note({end}, t, {self.given(line)})", end)
             return
         assert node is not None
         try:
@@ -353,9 +352,12 @@ class _Writer:
             check = self.expressions.bound(self.comparison.check, "check")
             self.put(f"{check}({line.index}, {', '.join(arrays)})", line)
         if self.noted and not is_number(node.op):
-            given = [self.expressions.tuple(self.iterations)]
-            given += [f"r{r}" for r in line.outputs if self.valued]
-            self.put(f"t = note({line.index}, t, {', '.join(given)})", line)
+            self.put(f"t = note({line.index}, t, {self.given(line)})", line)
+
+    def given(self, line: Instruction) -> str:
+        """What `note` is told of an instruction: the iterations, and the values if it gets them."""
+        values = [f"r{r}" for r in line.outputs if self.valued]
+        return ", ".join([self.expressions.tuple(self.iterations), *values])
 
     def node(
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int]

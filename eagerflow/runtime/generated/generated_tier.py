@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import count
 from threading import RLock, get_ident
@@ -28,7 +28,7 @@ from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.generated.observer import Observer, running_node_in
-from eagerflow.runtime.generated.program_code import Code
+from eagerflow.runtime.generated.program_code import Code, FusedCall
 from eagerflow.runtime.generated.tier_comparison import TierComparison
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.threads import deadline
@@ -204,7 +204,8 @@ class RegionCode:
             name = f"{step_of.verifies}, asking" if asks else step_of.verifies
             return self._versions.get(name) or self._checked(name, asks)
         if NodeEvent.listeners:
-            return self._versions.get("observed") or self._generate("observed", self._note)
+            name = "observed" if self.native is None else "native observed"
+            return self._versions.get(name) or self._observed(name)
         observation = step_of.observation
         if observation is not None and observation.executable == self._number:
             return self._of(observation)
@@ -229,6 +230,13 @@ class RegionCode:
         native = self.native
         name = version if native is None else f"native {version}"
         return self._versions.get(name) or self._generate(name, note, chains=True, native=native)
+
+    def _observed(self, version: str) -> Code:
+        """The version that reports each node and the shapes of results, with the same kernels."""
+        calls: dict[int, FusedCall] = {}
+        code = self._generate(version, partial(self._note, calls), native=self.native)
+        calls.update(code.calls)
+        return code
 
     def _of(self, observation: Observation) -> Code:
         """The version that reports to an observation the values or times that it wants."""
@@ -310,8 +318,14 @@ class RegionCode:
             self._observer = Observer(self._number, self._name, self._region, self._instructions)
         return self._observer
 
-    def _note(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
+    def _note(
+        self, calls: Mapping[int, FusedCall], index: int, start: float, iterations: Sequence[int],
+        *outputs: Any,
+    ) -> float:  # fmt: skip
         _check()
+        call = calls.get(index)
+        if call is not None:
+            return self._observing().note_call(call, start, iterations, *outputs)
         return self._observing().note(index, start, iterations, *outputs)
 
     def forget(self, op: str) -> None:

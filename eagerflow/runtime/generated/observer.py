@@ -17,7 +17,8 @@ from eagerflow.graph.signatures import is_loop
 from eagerflow.resources.waiting_operations import slept
 from eagerflow.running_node import RunningNode
 from eagerflow.runtime.generated.instructions import Instructions, line_of
-from eagerflow.runtime.generated.program_code import Code
+from eagerflow.runtime.generated.program_code import Code, FusedCall
+from eagerflow.runtime.node_seconds import shares_of_call
 from eagerflow.source import variables_of
 from eagerflow.types import TensorSpec, TensorType
 
@@ -51,6 +52,7 @@ class Observer:
         self.region = region
         self.program = program
         self._known: dict[Any, dict[str, Any]] = {}  # by instruction and the shapes of its results
+        self._shares: dict[FusedCall, Sequence[tuple[int, float]]] = {}
         nodes = [line.node for line in program.lines if line.node is not None]
         names = [node.name for node in (*nodes[:1], *nodes[1:][-1:])]
         self.name = " … ".join(names) or graph
@@ -70,25 +72,69 @@ class Observer:
         waited, slept.told = slept.seconds - slept.told, slept.seconds
         if index < 0:
             return stop
-        key = index, *[data.shape for data in outputs]
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[key] = self._describe(*key)
+        known = self._description(index, *[data.shape for data in outputs])
         event = NodeEvent(start=start, stop=stop, waited=waited, **known)
         if iterations:
             event.frames = (*step_of.frames, *zip(self._loops(index), iterations, strict=True))
         events.end(event)
         return perf_counter()
 
+    def note_call(
+        self, call: FusedCall, start: float, iterations: Sequence[int], *outputs: Any
+    ) -> float:  # fmt: skip
+        """Emit the events of the nodes of a call, one after the other; returns the time now.
+
+        Each has a share of the time, by its work; one whose result stays within has no bytes.
+        """
+        seconds = perf_counter() - start
+        waited, slept.told = slept.seconds - slept.told, slept.seconds
+        shapes = dict(zip(call.outputs, [x.shape for x in outputs], strict=True))
+        for index, share in self._members(call):
+            made = [r for r in self.program.all[index].outputs if r in shapes]
+            known = self._description(index, *[shapes[r] for r in made])
+            stop = start + share * seconds
+            event = NodeEvent(
+                start=start, stop=stop, waited=share * waited, kernel=call.kernel, **known
+            )
+            if iterations:
+                loops = zip(self._loops(index), iterations, strict=True)
+                event.frames = (*step_of.frames, *loops)
+            events.end(event)
+            start = stop
+        return perf_counter()
+
+    def _members(self, call: FusedCall) -> Sequence[tuple[int, float]]:
+        """The instructions of a call that run nodes, each with its share of the time."""
+        known = self._shares.get(call)
+        if known is None:
+            pairs = [(i, self.program.all[i].node) for i in call.members]
+            nodes = [(i, node) for i, node in pairs if node is not None]
+            shares = shares_of_call([node for _, node in nodes])
+            known = self._shares[call] = [
+                (i, share) for (i, _), share in zip(nodes, shares, strict=True)
+            ]
+        return known
+
+    def _description(self, index: int, *shapes: tuple[int, ...]) -> dict[str, Any]:
+        """As `_describe`, and remembered."""
+        known = self._known.get((index, *shapes))
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[index, *shapes] = self._describe(index, *shapes)
+        return known
+
     def _describe(self, index: int, *shapes: tuple[int, ...]) -> dict[str, Any]:
-        """Fields of every event of an instruction with results of these shapes."""
+        """Fields of every event of an instruction with results of these shapes.
+
+        Without shapes, its results stay within a kernel.
+        """
         line, program = self.program.all[index], self.program
         node = line.node
         assert node is not None
+        registers = line.outputs if shapes else ()
         specs = []
-        for register, shape in zip(line.outputs, shapes, strict=True):
+        for register, shape in zip(registers, shapes, strict=True):
             kind = program.kinds[register]
             assert isinstance(kind, TensorType)
             specs.append(kind.like(shape=tuple(shape)).on(program.devices[register]))

@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from types import CodeType, FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 _serial: Final = count(1)
 
 
+class FusedCall(NamedTuple):
+    """A call that runs several instructions: a chain, or a kernel of regions.
+
+    Attributes:
+        kernel: the name of the kernel; empty for a chain.
+        members: the indices of the instructions, in order.
+        outputs: the registers that it sets.
+    """
+
+    kernel: str
+    members: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
 @final
 class Code:
     """A program as Python code, as `codegen.py` writes it.
@@ -30,20 +44,22 @@ class Code:
         program: the instructions that it was made of.
         file: the file name of its code objects.
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
-        chains: the instructions of each chain, by the last of them.
+        calls: the chains and the kernels that it calls, by the index of their last instruction.
+        chains: the members of each of these calls, likewise.
         kernels: the kernels of regions, by the names of the functions that call them.
         quiet: whether it raises no floating-point warning, as it calls only kernels of regions.
     """
 
-    __slots__ = ("chains", "file", "kernels", "lines", "program", "quiet", "run", "text")
+    __slots__ = ("calls", "chains", "file", "kernels", "lines", "program", "quiet", "run", "text")
 
     def __init__(
         self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
-        names: dict[str, Any], chains: dict[int, tuple[int, ...]],
+        names: dict[str, Any], calls: Mapping[int, FusedCall],
         kernels: Mapping[str, NativeRegion], quiet: bool,
     ) -> None:  # fmt: skip
         self.program, self.quiet = program, quiet
-        self.chains, self.kernels = chains, kernels
+        self.calls, self.kernels = calls, kernels
+        self.chains = {last: call.members for last, call in calls.items()}
         self.text = "\n".join(lines)
         self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
         self.lines = where

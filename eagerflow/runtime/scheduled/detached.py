@@ -13,7 +13,7 @@ from eagerflow.core.op import find_op
 from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.ir import Graph
-from eagerflow.runtime.scheduled.node_seconds import worker_count
+from eagerflow.runtime.node_seconds import worker_count
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.threads.workers import Workers, shared
 

@@ -22,13 +22,13 @@ from eagerflow.hardware import NullArray
 from eagerflow.hardware.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import is_sent_late
+from eagerflow.runtime.node_seconds import node_seconds
 from eagerflow.runtime.rendezvous.credits import Sent
 from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.rendezvous.rendezvous import twice
 from eagerflow.runtime.rendezvous.transport import Transport
 from eagerflow.runtime.scheduled.actions import Action, asynchronous
 from eagerflow.runtime.scheduled.detached import Result, failure_of
-from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.plan import RUN
 from eagerflow.runtime.threads.deadline import broken_off
 from eagerflow.types import TensorType

@@ -17,8 +17,8 @@ from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering.cut_levels import Levels
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths
 from eagerflow.graph.signatures import lead_of
+from eagerflow.runtime.node_seconds import HEAVY_SECONDS
 from eagerflow.runtime.scheduled.coarsen import coarsen
-from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
 #: the maximal number of rounds of joining clusters; each halves the number of chains
 _ROUNDS: Final = 20

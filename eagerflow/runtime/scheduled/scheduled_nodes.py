@@ -24,6 +24,7 @@ from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import late_inputs
 from eagerflow.runtime.node_region_graphs import readers_of, region_graph
+from eagerflow.runtime.node_seconds import HEAVY_SECONDS
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,
     HERE,
@@ -32,7 +33,6 @@ from eagerflow.runtime.scheduled.actions import (
     steering,
 )
 from eagerflow.runtime.scheduled.node_regions import find_regions
-from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, ScheduledNode
 
 _FENCES: Final = ("fence", "blocks")

@@ -17,16 +17,16 @@ from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime.generated.generated_tier import RegionCode, run_in_time
 from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.generated.written_before_failure import Written
-from eagerflow.runtime.rendezvous.keys import Route
-from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
-from eagerflow.runtime.scheduled.actions import HEAVY, asynchronous, at_once
-from eagerflow.runtime.scheduled.detached import DetachedStep, Result
-from eagerflow.runtime.scheduled.node_seconds import (
+from eagerflow.runtime.node_seconds import (
     HEAVY_SECONDS,
     node_seconds,
     op_threads,
     worker_count,
 )
+from eagerflow.runtime.rendezvous.keys import Route
+from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
+from eagerflow.runtime.scheduled.actions import HEAVY, asynchronous, at_once
+from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.scheduled.step_state import SYSTEM_CLOCK

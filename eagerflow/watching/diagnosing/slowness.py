@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.pictures.groups import is_move
 from eagerflow.profiling.node_statistics import median
-from eagerflow.runtime.scheduled.node_seconds import node_seconds
+from eagerflow.runtime.node_seconds import node_seconds
 
 if TYPE_CHECKING:
     from eagerflow.watching.graph_columns import NodeIndex

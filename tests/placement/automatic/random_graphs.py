@@ -12,8 +12,8 @@ from eagerflow.placement.automatic.cost_model import CostModel
 from eagerflow.placement.automatic.executor_steps import ExecutorTraits
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
 from eagerflow.placement.cut import Cut
+from eagerflow.runtime.node_seconds import HEAVY_SECONDS, node_seconds
 from eagerflow.runtime.scheduled.node_regions import find_regions
-from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS, node_seconds
 from eagerflow.runtime.scheduled.scheduled_tier import find_acts
 from eagerflow.types import TensorType
 from tests.fakes.timed_devices import FLOPS

@@ -15,8 +15,8 @@ from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering import lower
 from eagerflow.graph.lowering.frame_paths import FramePaths
+from eagerflow.runtime.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.node_regions import find_regions
-from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
 

@@ -1,12 +1,13 @@
 """Estimated seconds of nodes on this machine's cores, from the costs of ops, to a factor of ten.
 
-They serve one purpose: to find the parts of a graph that are worth a thread of their own.
+They find the parts of a graph that are worth a thread of their own, and divide the measured time
+of a call that ran several nodes among these.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -22,6 +23,7 @@ HEAVY_SECONDS: Final = 200e-6
 _BYTES: Final = 8e9  # bytes that one core moves in a second
 _FLOPS: Final = 4e9  # operations on elements in a second, in units of an addition
 _MATRIX: Final = 3e10  # operations of matrix products in a second
+_CALL: Final = 2e-7  # seconds of a call at least: what a light node weighs besides its elements
 
 
 def op_threads() -> int:
@@ -63,6 +65,16 @@ def node_seconds(
         return max(cost.bytes / _BYTES, flops + cost.matrix / _MATRIX)
 
     return lambda node: work.seconds(node, of_node, _on_host)
+
+
+def shares_of_call(nodes: Sequence[Node]) -> list[float]:
+    """The fraction of the time of a call that each of the nodes it ran has, by their work."""
+    if len(nodes) == 1:
+        return [1.0]
+    seconds = node_seconds()
+    weights = [seconds(node) + _CALL for node in nodes]
+    whole = sum(weights)
+    return [weight / whole for weight in weights]
 
 
 def _on_host(node: Node) -> bool:

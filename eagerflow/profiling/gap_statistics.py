@@ -1,0 +1,111 @@
+"""Statistics of the gaps between ops: the time of Python code, by the lines on either side."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Final, final
+
+from eagerflow.events import AbstractEvent
+from eagerflow.profiling.rows import AbstractRow, RowTable
+from eagerflow.profiling.spans import Span
+from eagerflow.source import Source, cell_name
+
+
+@final
+@dataclass(frozen=True, slots=True, repr=False)
+class GapStatistics(AbstractRow):
+    """The time between the end of something that ran in one line and the begin of the next.
+
+    What runs there is Python code from the one line to the other, both included: where they are the
+    same, as the arguments of an op are computed in the line of the op, it is that line.
+
+    Attributes:
+        after: the line that ran an op or the like before the gap; None at the begin of the block.
+        before: the line that ran one after it; None at the end of the block.
+        count: number of gaps between these lines.
+        total: their seconds.
+        share: the fraction of the duration of the profile.
+    """
+
+    after: Source | None
+    before: Source | None
+    count: int
+    total: float
+    share: float
+
+    @property
+    def place(self) -> str:
+        """The lines by the names of their files and their numbers: ``train.py:12 to 14``."""
+        after, before = _place(self.after), _place(self.before)
+        if after is None or before is None or after == before:
+            end = before or after
+            word = "" if after == before else "to " if before else "from "
+            return "" if end is None else f"{word}{end[0]}:{end[1]}"
+        name = "" if after[0] == before[0] else f"{before[0]}:"
+        return f"{after[0]}:{after[1]} to {name}{before[1]}"
+
+    @property
+    def text(self) -> str:
+        """The code of the line after the gap; without one, of the line before it."""
+        source = self.before or self.after
+        return "" if source is None else source.text
+
+
+def _place(source: Source | None) -> tuple[str, int] | None:
+    return None if source is None else (os.path.basename(cell_name(source.file)), source.line)
+
+
+def gap_statistics(
+    gaps: Iterable[Span], events: Iterable[AbstractEvent], seconds: float
+) -> RowTable[GapStatistics]:
+    """The rows of gaps by decreasing total time.
+
+    Args:
+        gaps: times in which none of the events ran.
+        events: of the same thread; those without a line do not count.
+        seconds: the duration of the profile.
+    """
+    sourced = [(e.start, e.start + e.seconds, e.source) for e in events if e.source is not None]
+    number = _line_numbers()
+    ends = sorted(
+        [(stop, number(source), source) for _, stop, source in sourced], key=itemgetter(0)
+    )
+    begins = sorted(
+        [(start, number(source), source) for start, _, source in sourced], key=itemgetter(0)
+    )
+    stops, starts = [end[0] for end in ends], [begin[0] for begin in begins]
+    sums: dict[tuple[int, int], GapStatistics] = {}
+    for start, stop in gaps:
+        left, right = bisect_right(stops, start + _ROUNDED), bisect_left(starts, stop - _ROUNDED)
+        _, after_number, after = ends[left - 1] if left else _NOWHERE
+        _, before_number, before = begins[right] if right < len(begins) else _NOWHERE
+        known = sums.get((after_number, before_number))
+        count, total = (0, 0.0) if known is None else (known.count, known.total)
+        total += stop - start
+        share = total / seconds if seconds > 0.0 else 0.0
+        sums[after_number, before_number] = GapStatistics(after, before, count + 1, total, share)
+    return RowTable(sorted(sums.values(), key=lambda row: row.total, reverse=True))
+
+
+def _line_numbers() -> Callable[[Source], int]:
+    """A function that gives all sources of one line the same number."""
+    codes: dict[tuple[int, int], int] = {}  # a code object's hash reads all of it
+    lines: dict[tuple[str, int], int] = {}
+
+    def number(source: Source) -> int:
+        key = id(source.code), source.offset
+        if key not in codes:
+            codes[key] = lines.setdefault((source.file, source.line), len(lines))
+        return codes[key]
+
+    return number
+
+
+#: in place of an event where there is none
+_NOWHERE: Final = (0.0, -1, None)
+#: seconds that are 0 but for rounding
+_ROUNDED: Final = 1e-9
