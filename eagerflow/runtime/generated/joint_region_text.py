@@ -89,7 +89,7 @@ class JointRegionText:
         control = first.native.control
         assert control is not None
         begin = f"{expressions.bound(control.memory, 'control')}[{BEGIN}] = 1"
-        run = expressions.bound(self._calls.FusedCall(first.native, self._sets).run, "run")
+        run = expressions.bound(self._calls.JointCall(first.native, self._sets).run, "run")
         arrays = ", ".join([x for one in self.regions for x in self._arrays(one)])
         results = [f"{self._data(s)}[...]" for one in self.regions for s in _given(one)]
         inner = [begin, f"if {run}([{arrays}]): return {expressions.tuple(results)}"]
