@@ -63,17 +63,29 @@ def put_state(
             f"load_state: the state does not fit {owner}",
             given="; ".join(wrong),
             expected=_listed("values for", list(variables)) or "nothing: it has no variables",
-            hint=_hint(missing, unexpected) if strict and (missing or unexpected) else None,
+            hint=_hint(missing, unexpected, bool(given)) if strict else None,
         )
     for path, value in values.items():
         variables[path].assign(value)
 
 
-def _hint(missing: list[str], unexpected: list[str]) -> str:
-    """The advice for paths that do not match."""
+#: of the attention of PyTorch, whose projections are one array
+_ATTENTION: Final = (
+    "in_proj_weight is query.weight, key.weight and value.weight here, ef.split(w, 3), likewise "
+    "in_proj_bias; out_proj is output"
+)
+
+
+def _hint(missing: list[str], unexpected: list[str], some_fit: bool) -> str | None:
+    """The advice for paths that do not match; None if all do."""
+    if not missing and not unexpected:
+        return None
     pair = renaming(missing, unexpected)
     meant = f"is {pair[0]!r} there {pair[1]!r} here? " if pair else ""
-    return f"{meant}strict=False skips missing and unexpected values"
+    if any(path.endswith("in_proj_weight") for path in unexpected):
+        meant = f"{_ATTENTION}; "
+    skips = "strict=False skips missing and unexpected values" if some_fit else ""
+    return f"{meant}{skips}".rstrip(" ;") or None
 
 
 def _fitting(variable: ef.Variable, value: Any) -> ef.Tensor:

@@ -25,7 +25,7 @@ __all__ = ["DICTS", "elements", "of_names", "remedy"]
 DICTS: Final = ("buffers", "parameters", "trainable")
 _DICTS_ARE: Final = (
     "net.trainable and the gradients by it are dicts, and iterating gives their names: "
-    "{k: a[k] + b[k] for k in a} adds two, and zip(a.values(), b.values()) has the values"
+    "net.trainable.values() has the variables, and {k: a[k] + b[k] for k in a} adds two"
 )
 #: Python's texts where text is used as a number
 _TEXT_AS_NUMBER: Final = re.compile(

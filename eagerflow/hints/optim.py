@@ -41,13 +41,15 @@ OPTIM: Final = {
     "AveragedModel": "ef.optim.ExponentialMovingAverage(net.parameters, decay=0.999)",
     "MultiSteps": "ef.optim.GradientAccumulation(optimiser, steps)",
     "ChainedScheduler": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
-    "CosineAnnealingLR": _SCHEDULE.format("CosineSchedule(0.1, steps=100)"),
+    "CosineAnnealingLR": _SCHEDULE.format("CosineSchedule(0.1, steps=epochs * batches)"),
     "ExponentialLR": _SCHEDULE.format("ExponentialSchedule(0.1, gamma=0.99)"),
     **dict.fromkeys(
         ("CyclicLR", "LambdaLR", "MultiplicativeLR"),
         "the learning rate may be a function of the number of updates: lr=lambda n: ...",
     ),
-    "MultiStepLR": _SCHEDULE.format("MultiStepSchedule(0.1, milestones=(30, 80))"),
+    "MultiStepLR": _SCHEDULE.format(
+        "MultiStepSchedule(0.1, milestones=(30 * batches, 80 * batches))"
+    ),
     "OneCycleLR": _SCHEDULE.format("OneCycleSchedule(0.1, total_steps=100)"),
     "ReduceLROnPlateau": "optimiser.lr may be set at any time: optimiser.lr = 0.5 * optimiser.lr",
     "SequentialLR": _SCHEDULE.format("ChainedSchedule(schedules, milestones)"),
@@ -58,7 +60,7 @@ OPTIM: Final = {
     ),
     "LRScheduler": "a function of the number of updates is a schedule: lr=lambda n: ...",
     "SparseAdam": "ef.optim.Adam takes sparse gradients as they are",
-    "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30)"),
+    "StepLR": _SCHEDULE.format("StepSchedule(0.1, step_size=30 * batches)"),
     **dict.fromkeys(
         ("clip_grad_norm", "clip_grad_norm_"),
         "grads, norm = ef.optim.clip_by_global_norm(grads, max_norm)",

@@ -29,7 +29,7 @@ from eagerflow.hints.refused_calls import value_at
 _Place: TypeAlias = tuple[int, ...]
 _AUX: Final = "has_aux"
 #: layers that return more values elsewhere
-_ALONE: Final = {
+ALONE: Final = {
     "MultiHeadAttention": "the output comes alone, without the weights of attention: "
     "out = attention(x), of x [batch, length, embed_dim]"
 }
@@ -83,9 +83,9 @@ def _check_result(
     source = Source(frame.f_code, frame.f_lasti)
     callee = value_at(call.func, frame)
     kind = type(callee).__name__
-    if kind in _ALONE and _is_ours(callee):
+    if kind in ALONE and _is_ours(callee):
         wrong = f"{kind} gives one tensor, which is unpacked into {count}"
-        raise TensorValueError(wrong, given=str(x.type), hint=_ALONE[kind], source=source)
+        raise TensorValueError(wrong, given=str(x.type), hint=ALONE[kind], source=source)
     if _gradient_at(call.func, callee, frame) == place:
         _check_gradient(x, count, fits, call, source)
     elif count == 2 and isinstance(call.func, ast.Attribute) and call.func.attr in PAIRS:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: remedies where Python asks a tensor of a trace for its value, by the operation that asks
 _REMEDY: Final = (
-    "return the tensor and look at it outside of the traced function, or use ef.py_call to run "
-    "Python code on it in each step"
+    "return the tensor and look at it outside of the traced function, or run Python code on it in "
+    "each step: ef.py_call(f, x.type, x), for a function f of the array with a result like x"
 )
 _REMEDIES: Final = {
     "bool()": "choose elements with ef.where(condition, a, b), compute the condition outside, or "
@@ -30,7 +30,8 @@ _REMEDIES: Final = {
     "index()": "index with the tensor itself (x[i]), use x.shape[i] for a size, and in the place "
     "of x[:n] the mask x[ef.arange(x.shape[0]) < n] or a loop over range(n)",
     "numpy.asarray()": "use eagerflow's function in the place of NumPy's, return the tensor and "
-    "look at it outside of the traced function, or use ef.py_call to run NumPy in each step",
+    "look at it outside of the traced function, or run NumPy in each step: "
+    "ef.py_call(f, x.type, x)",
 }
 
 

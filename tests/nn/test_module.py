@@ -340,3 +340,17 @@ def test_settings_of_modules_of_users_have_their_names() -> None:
         "Attention(heads=4, kind='causal', bias=False)"
     )
     assert repr(ef.nn.Linear(2, 3)) == "Linear(2, 3)"
+
+
+def test_a_state_of_an_attention_of_pytorch_has_the_names_here() -> None:
+    attention = ef.nn.MultiHeadAttention(4, 2)
+    before = attention.state
+    state = {"in_proj_weight": ef.ones((12, 4)), "out_proj.weight": ef.ones((4, 4))}
+    with pytest.raises(CheckpointError) as raised:
+        attention.load_state(state)
+    text = str(raised.value)
+    assert "in_proj_weight is query.weight, key.weight and value.weight here" in text
+    assert "strict=False" not in text  # it would leave all as it is
+    assert all(ef.all(attention.state[k] == before[k]) for k in before)
+    with pytest.raises(CheckpointError, match="strict=False skips"):
+        attention.load_state({**before, "more": ef.ones(2)})

@@ -26,6 +26,10 @@ _MANY_TRUTHS: Final = 8
 
 
 #: the remedy for values read from outside
+_REMEDY_FOR_TEXT: Final = (
+    "a text is part of the graph, and each other text makes a trace: leave it out, or pass what "
+    "changes as a number or a tensor"
+)
 _OF_THE_GRAPH: Final = (
     "its value is part of the graph: keep it, or pass the number or tensor that it leads to as an "
     "argument"
@@ -249,6 +253,9 @@ def _arguments_differ(call: Call, before: Sequence[LeafRecord]) -> Reason:
     if any((FOREIGN in a.text) != (FOREIGN in b.text) for a, b in zip(now, before, strict=True)):
         parts.append("made tensors by ef.asarray, arrays need no trace of their own")
     leaf = next(leaf for leaf in call.leaves if leaf.name == culprits[0])
-    return Reason(
-        "; ".join(parts), culprits[0], _remedy_for_object(leaf) if _is_object(leaf) else ""
-    )
+    remedy = ""
+    if _is_object(leaf):
+        remedy = _remedy_for_object(leaf)
+    elif isinstance(leaf.value, str):
+        remedy = _REMEDY_FOR_TEXT
+    return Reason("; ".join(parts), culprits[0], remedy)

@@ -17,7 +17,7 @@ from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.extending import hint_about
-from eagerflow.hints import MODULE_NAMES, iterated_dicts, uncalled_methods
+from eagerflow.hints import MODULE_NAMES, iterated_dicts, uncalled_methods, unpacking
 from eagerflow.hints.data import DATASETS
 from eagerflow.hints.function_names import FUNCTIONS_OF_MODULES
 from eagerflow.hints.lookahead import mutations
@@ -171,7 +171,7 @@ class _Reader:
             case ast.Constant(value=str(text)) if _CUDA.match(text):
                 return "'gpu:0'"
             case ast.Assign(targets=[ast.Tuple(elts=[_, _])], value=ast.Call() as call):
-                return self._of_pair(call)
+                return self._of_pair(call) or self._of_alone(call)
             case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=0 | 1)):
                 return self._of_pair(call) if _axis(call) else None  # of axis 0 it may be meant
             case ast.Subscript(ctx=ast.Store()):
@@ -295,7 +295,8 @@ class _Reader:
         if _is_optimiser(called) and any(map(self._has_groups, call.args[:1])):
             return NO_GROUPS
         if self._names.value(call.func) is ABSENT:  # ``called`` is the suggestion of its hint
-            return _known(called, call)
+            known = _known(called, call)
+            return known and f"{known}; {self.hint(call.func)}"
         return (
             self._of_shape(called, call)
             or self._of_order(called, call)
@@ -350,6 +351,13 @@ class _Reader:
         if owner is not ef and not (self._anywhere and may_be_ours(owner)):
             return None
         return PAIRS[name]
+
+    def _of_alone(self, call: ast.Call) -> str | None:
+        """The hint for ``out, weights = attention(x)``."""
+        called = self._names.callee(call)
+        if not isinstance(called, Instance) or not is_ours(called.kind):
+            return None
+        return unpacking.ALONE.get(called.kind.__name__)
 
 
 def _is_optimiser(kind: object) -> bool:

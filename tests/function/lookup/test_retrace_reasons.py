@@ -189,3 +189,10 @@ def test_a_tensor_that_is_passed_twice_is_named() -> None:
     h(z, z, ef.ones(8))
     h(z, z, z)  # b was a before, too
     assert h.traces[-1].reason.startswith("c is a now: ")
+
+
+def test_a_text_that_changes_has_a_remedy() -> None:
+    traced = ef.trace(lambda x, tag: x + 1.0)
+    (text,) = _texts(traced, [(ef.ones(2), f"step {i}") for i in range(4)])
+    assert "tag: now 'step 2', before 'step" in text
+    assert "a text is part of the graph, and each other text makes a trace: leave it out" in text

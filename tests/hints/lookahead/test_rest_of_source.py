@@ -286,6 +286,17 @@ def test_right_uses_of_methods_of_known_objects(line: str) -> None:
     assert rest_of(f"import eagerflow as ef\nef.manual_seed(0)\n{_MANAGER}{line}") is None
 
 
+def test_an_attention_of_pytorch_has_the_hints_for_its_name_arguments_and_results() -> None:
+    told = str(rest_of(
+        "import eagerflow as ef\nef.manual_seed(0)\n"
+        "a = ef.nn.MultiheadAttention(8, 2, batch_first=True)\n"
+        "y, _ = a(1, 1, 1)\n"
+    ))  # fmt: skip
+    assert "line 3: ef.nn.MultiheadAttention: leave batch_first= out" in told
+    assert "did you mean 'MultiHeadAttention'?" in told
+    assert "line 4: y, _ = a(1, 1, 1): the output comes alone, without the weights" in told
+
+
 def test_parts_of_results_in_programs_with_pytorch_are_its_own() -> None:
     source = "import eagerflow as ef\nif 0: import {}\nef.manual_seed(0)\nx.max(1)[0]\n"
     assert rest_of(source.format("math")) is not None
