@@ -157,7 +157,11 @@ def _of_inputs(
     """
     if not isinstance(gs, (tuple, list)) or len(gs) != len(inputs):
         shown = f"{len(gs)} values" if isinstance(gs, (tuple, list)) else type(gs).__name__
-        raise _misfit(op, 0, "do not give a cotangent for each input", shown, f"{len(inputs)}")
+        raise GradientError(
+            f"{op.name}: the vjp rule does not give a cotangent for each input",
+            given=f"{shown}{_by(op.vjp)}",
+            expected=f"a tuple of {len(inputs)}, with None for zero",
+        )
     wholes = [one.shape for one in (g if isinstance(g, tuple) else (g,)) if one is not None]
     return [
         _of_input(op, i, one, x, wholes) if one is not None and x._lane.dtype.is_inexact else one
@@ -191,16 +195,21 @@ def _is_broadcast(shape: Shape, whole: Shape) -> bool:
 def _misfit(op: Op, i: int, what: str, given: str, expected: str) -> GradientError:
     """The error for what a vjp rule of a user's gives for input ``i``."""
     rules = op.vjp
-    rule = rules[i] if isinstance(rules, tuple) else getattr(rules, "rule", rules)
+    rule = rules[i] if isinstance(rules, tuple) else rules
     name = op.arguments[i] if i < len(op.arguments) else f"input {i}"
-    code = getattr(rule, "__code__", None)
     return GradientError(
         f"{op.name}: the vjp rule of {name} {what}",
-        given=given if code is None else f"{given} by {Source(code, 0)}",
+        given=f"{given}{_by(rule)}",
         expected=f"{expected}, the type of {name}",
         hint="a rule gives a tensor of the type of its input, or None for zero; the sum over the "
         "axes along which an input was broadcast is taken for it",
     )
+
+
+def _by(rule: Any) -> str:
+    """The line of a rule, as a part of what it gave; empty if it is no function of Python."""
+    code = getattr(getattr(rule, "rule", rule), "__code__", None)
+    return "" if code is None else f" by {Source(code, 0)}"
 
 
 _full: Final = declare("full")

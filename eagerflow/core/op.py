@@ -60,7 +60,19 @@ Rule = Callable[..., Any]  # rules take tensors by position and the op's attribu
 class joint:
     """A vjp rule that gives the cotangents of all inputs at once, as a tuple.
 
-    The rule is called ``rule(g, out, *inputs, **attrs)``, as rules per input are.
+    The rule is called ``rule(g, out, *inputs, **attrs)``, as rules per input are. It saves work
+    that the cotangents share; None stands for zero.
+
+    >>> from eagerflow.extending import INEXACT, bind, define, elementwise, joint, portable
+    >>> @portable("hypotenuse")
+    ... def kernel(xp, x, y):
+    ...     return xp.sqrt(x * x + y * y)
+    >>> def rule(g, out, x, y):
+    ...     scaled = g / out
+    ...     return scaled * x, scaled * y
+    >>> op = define("hypotenuse", infer=elementwise(INEXACT), saved="all", vjp=joint(rule))
+    >>> ef.grad(lambda x, y: bind(op, x, y), argnums=(0, 1))(ef.tensor(3.0), ef.tensor(4.0))
+    (Tensor(0.6, f32[]@cpu:0), Tensor(0.8, f32[]@cpu:0))
     """
 
     __slots__ = ("rule",)

@@ -54,7 +54,7 @@ if _TYPE_CHECKING:
 #: names that load more of the framework, by their module
 _LATER: _Final = {
     "ops": ("ANY", "BOOL", "COMPLEX", "FLOATING", "INEXACT", "INTEGER", "NUMERIC", "REAL",
-            "binary", "bind", "define", "each_row", "elementwise", "floating", "over",
+            "binary", "bind", "define", "each_row", "elementwise", "floating", "joint", "over",
             "per_output", "portable", "promote", "special", "sum_to_like", "times", "unary"),
     "pipelines": ("FifoStore", "QueueState", "SequenceStore", "ShuffleStore", "begin_told",
                   "ending", "slept", "to_html"),
@@ -68,7 +68,7 @@ __all__ = [
     "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source",
     "TensorLike", "begin_told", "binary", "bind", "call_in_scope", "capture", "children",
     "define", "each_row", "elementwise", "ending", "first_names", "floating", "hint_about",
-    "hint_at", "in_graph", "in_range", "is_part", "is_traced", "is_weak", "keep_together",
+    "hint_at", "in_graph", "in_range", "is_part", "is_traced", "is_weak", "joint", "keep_together",
     "matched", "maximum", "may_equal", "module_dir", "module_getattr", "nearest", "new_file",
     "note_set", "note_walk", "number_now", "one_of", "over", "pack", "packed_size",
     "per_output", "portable", "progress_bar", "promote", "put_state", "renaming", "replaced",

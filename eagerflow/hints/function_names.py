@@ -229,15 +229,17 @@ SETTING_NAMES: Final = by_name(
 )  # fmt: skip
 #: of ops of one's own
 OWN_OPS: Final = {
-    "register_autograd": "vjp= of define is the derivative, a function for each operand: "
+    "register_autograd": "vjp= of define is the derivative, a function for each operand (or "
+    "joint(rule), one that gives a tuple): "
     "define('square', infer=elementwise(INEXACT), saved='inputs', "
     "vjp=(lambda g, out, x: g * 2 * x,))",
     "register_fake": "infer= of define gives the type of the result from those of the operands: "
     "infer=elementwise(INEXACT), or infer=lambda kind, *, axis: kind.like(shape=...)",
     "register_kernel": "from eagerflow.extending import special, a decorator: "
     "@special('square', 'cpu', (ef.float32,)) of a function of NumPy arrays and attributes",
-    "register_vmap": "batch= of define is the batching rule, which most ops do not need: "
-    "batch=lambda at: at.bind(*at.all_whole(), **at.attrs)",
+    "register_vmap": "batch= of define is the batching rule, which ops that broadcast do not need: "
+    "batch=lambda at: at.bind(*at.all_whole(), **at.attrs), where at.all_whole() are the inputs, "
+    "each with an axis of rows in front",
     "opcheck": "each call of a kernel is compared with its type rule; ef.check_grads(f, (x,)) "
     "checks derivatives of the first and the second order",
 }

@@ -17,6 +17,8 @@ an op with a kernel and a derivative of its own (docs/extending.md):
                   vjp=(lambda g, out, x, *, k: g * 3 * k * x * x,))
     y = bind(cube, x, k=2.0)
     # a result of another shape: infer=lambda kind, *, axis: kind.like(shape=...)
+    # saved: the values that the rules read: 'none', 'inputs', 'outputs' or 'all'
+    # one rule for all inputs at once, which gives a tuple: vjp=joint(rule)
   without a kernel, ef.custom_vjp gives a function another derivative; Python code as it is: \
 ef.py_call(f, x.type, x)"""
 _SETTING: Final = "dtypes and devices are arguments: ef.zeros(shape, dtype=..., device=...)"

@@ -11,7 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core import op as op_module
-from eagerflow.extending import INEXACT, binary, bind, define, elementwise, portable
+from eagerflow.extending import INEXACT, binary, bind, define, elementwise, joint, portable
 from eagerflow_kernels import table
 from tests.messages import says
 
@@ -113,3 +113,42 @@ def test_rules_of_a_family_are_checked_too() -> None:
     finally:
         table.remove("test_shifted")
         del op_module._ops["test_shifted"]
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 1)], ids=str)
+@pytest.mark.parametrize("transform", [lambda f: f, ef.trace], ids=["eager", "traced"])
+def test_one_rule_for_all_inputs(product: Make, transform: Any, shape: Any) -> None:
+    calls = []
+
+    def rule(g: Any, out: Any, x: Any, beta: Any) -> Any:
+        calls.append(1)
+        return g * beta, g * x
+
+    op, x = product(joint(rule)), ef.reshape(ef.arange(6.0), (2, 3))
+    beta = ef.ones(shape) * 2
+    by_both = transform(ef.grad(lambda x, beta: bind(op, x, beta).sum(), argnums=(0, 1)))
+    expected = ef.grad(lambda x, beta: (x * beta).sum(), argnums=(0, 1))(x, beta)
+    assert [g.tolist() for g in by_both(x, beta)] == [g.tolist() for g in expected]
+    assert len(calls) == 1
+    ef.check_grads(lambda x, beta: bind(op, x, beta), (x, beta))
+
+
+@pytest.mark.parametrize("given", [lambda g: g, lambda g: (g,)], ids=["a tensor", "one of two"])
+def test_one_rule_gives_a_cotangent_for_each_input(product: Make, given: Any) -> None:
+    op = product(joint(lambda g, out, x, beta: given(g)))
+    with pytest.raises(errors.GradientError, match="does not give a cotangent for each") as raised:
+        ef.grad(lambda x: bind(op, x, x).sum())(ef.ones(2))
+    assert "expected: a tuple of 2, with None for zero" in str(raised.value)
+    assert "test_users_rules.py" in str(raised.value)
+
+
+def test_one_rule_takes_all_inputs() -> None:
+    @portable("test_joint")
+    def kernel(xp: Any, x: Any, y: Any) -> Any:
+        return x * y
+
+    rule = joint(lambda g, out, x: (g, g))
+    with pytest.raises(errors.OpDefinitionError, match="the vjp rule of all inputs does") as raised:
+        define("test_joint", infer=elementwise(INEXACT), vjp=rule)
+    assert "rule(g, out, x1, x2, **attrs)" in str(raised.value)
+    table.remove("test_joint")

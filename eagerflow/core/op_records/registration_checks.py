@@ -116,23 +116,31 @@ def check_rules(op: Op, vjp: Any) -> bool:
         raise OpDefinitionError(
             f"{op.name}: a vjp rule that is not in a tuple is for ops of any number of inputs",
             given=f"{vjp.__name__}{signature(vjp)}",
-            expected="rule(i, g, out, *inputs, **attrs), or a tuple with a rule for each input",
+            expected="a tuple with a rule for each input, joint(rule) with rule(g, out, *inputs, "
+            "**attrs) for all of them, or rule(i, g, out, *inputs, **attrs)",
         )
+    whole = getattr(vjp, "rule", None)  # of a `joint`
+    if isinstance(whole, FunctionType) and inputs is not None and not _takes(whole, 2 + inputs):
+        raise _wrong_rule(f"{op.name}: the vjp rule of all inputs", whole, inputs)
     if not isinstance(vjp, tuple):
         return vjp is not None
     if inputs is not None and inputs != len(vjp):
         raise count_of_rules(op.name, len(vjp), inputs)
     for i, rule in enumerate(vjp):
         if isinstance(rule, FunctionType) and not _takes(rule, 2 + len(vjp)):
-            names = ", ".join(f"x{j + 1}" for j in range(len(vjp)))
-            raise OpDefinitionError(
-                f"{op.name}: the vjp rule of input {i} does not take the values that it is called "
-                "with",
-                given=f"{rule.__name__}{signature(rule)}",
-                expected=f"rule(g, out, {names}, **attrs): the cotangent, the output, and the "
-                f"{len(vjp)} input{'s' * (len(vjp) != 1)}",
-            )
+            raise _wrong_rule(f"{op.name}: the vjp rule of input {i}", rule, len(vjp))
     return True
+
+
+def _wrong_rule(what: str, rule: FunctionType, inputs: int) -> OpDefinitionError:
+    """The error for a rule that cannot be called with the cotangent, the output and the inputs."""
+    names = ", ".join(f"x{j + 1}" for j in range(inputs))
+    return OpDefinitionError(
+        f"{what} does not take the values that it is called with",
+        given=f"{rule.__name__}{signature(rule)}",
+        expected=f"rule(g, out, {names}, **attrs): the cotangent, the output, and the "
+        f"{inputs} input{'s' * (inputs != 1)}",
+    )
 
 
 def is_users(names: Mapping[str, Any]) -> bool:
