@@ -6,7 +6,8 @@ each one an update:
 - *scalar*: each ps has one number. The cost of the messages alone is shown for comparison
   (`tests.bench.messages`, rows ``ipc, dealers``), which is the floor.
 - *dense*: 100 MB on all ps together; each worker sums every byte. Shown for comparison: the time
-  in which this process copies as much, and adds it up.
+  in which this process copies as much, and adds it up. In a second row, of one worker, each ps
+  assigns to its part afterwards, as in training, so that no value is sent twice.
 - *sparse*: 32 rows of 64 numbers from each ps, out of a table that grows 64 times.
 
 Workers run their steps at once, each in a thread of the client.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from time import perf_counter, process_time
 from typing import Any, Final
 
@@ -65,7 +67,7 @@ def scalar_steps(ps: int, workers: int) -> list[Step]:
 
 def dense_steps(ps: int, workers: int, size: int) -> list[Step]:
     """Steps that read a total number of bytes, which each worker sums."""
-    weights = [ef.Variable(np.ones(size // 4 // ps, "f4"), device=f"ps:{i}") for i in range(ps)]
+    weights = _dense_weights(ps, size)
 
     def step_of(worker: int) -> Step:
         @ef.trace
@@ -77,6 +79,29 @@ def dense_steps(ps: int, workers: int, size: int) -> list[Step]:
         return step
 
     return [step_of(worker) for worker in range(workers)]
+
+
+def assigning_steps(ps: int, size: int) -> list[Step]:
+    """The dense step of one worker, after which each ps assigns 1 and 2 in turn to its part."""
+    weights = _dense_weights(ps, size)
+
+    @ef.trace
+    def step(level: Any) -> Any:
+        with ef.device("worker:0"):
+            total = ef.stack([w.value.sum() for w in weights]).sum()
+            change = total * 0.0 + (3.0 - 2.0 * level)
+            ones = total / level
+        for i, w in enumerate(weights):
+            with ef.device(f"ps:{i}"):
+                w.assign_add(change)
+        return ones
+
+    levels = cycle((ef.tensor(1.0), ef.tensor(2.0)))
+    return [lambda: step(next(levels))]
+
+
+def _dense_weights(ps: int, size: int) -> list[ef.Variable]:
+    return [ef.Variable(np.ones(size // 4 // ps, "f4"), device=f"ps:{i}") for i in range(ps)]
 
 
 def sparse_steps(ps: int, workers: int, rows: int) -> list[Step]:
@@ -174,6 +199,7 @@ def main() -> None:
             want = size // 4 // ps * ps
             some = 1 + steps // 20
             middle = row("dense", dense_steps(ps, workers, size), some, want, cluster)
+            row("dense, and assigned", assigning_steps(ps, size), some, want, cluster)
             rate, here = size / middle / 1e9, size / copied_and_added(size) / 1e9
             notes.append(f"dense: {rate:.2f} GB/s; copied and added up here: {here:.2f} GB/s")
         if "sparse" in kinds:

@@ -36,7 +36,7 @@ from eagerflow.cluster.protocol.message_heads import (
 )
 
 #: version of these messages; peers of another version are refused when a connection begins
-PROTOCOL: Final = 9
+PROTOCOL: Final = 10
 #: version of the text form of graphs
 GRAPH_TEXT: Final = 2
 

@@ -37,6 +37,42 @@ def test_large_values_go_in_slabs_and_leave_no_descriptor(cluster: Cluster) -> N
     assert not [link for link in links if "memfd" in link and "kernels" not in link]
 
 
+def read_in_place(pid: int | None) -> int:
+    """The number of slabs that a process reads in place."""
+    with open(f"/proc/{pid}/maps") as file:
+        return sum("r--p" in line and "memfd:eagerflow " in line for line in file)
+
+
+def test_a_task_reads_in_place_what_does_not_change(cluster: Cluster) -> None:
+    values = np.arange(100_000, dtype=np.float32)
+    w = ef.Variable(values, device="ps:0")
+    worker = cluster.tasks["worker:0"].pid
+
+    @ef.trace
+    def step() -> Any:
+        with ef.device("worker:0"):
+            x = w.value
+            return x, ((x + 1) * 2).sum()
+
+    def wanted(x: Any) -> Any:
+        return ((x + 1) * 2).sum()
+
+    got = [step() for _ in range(6)]
+    assert read_in_place(worker) == 1
+    at_worker = ef.Variable(got[-1][0], device="worker:0")
+    for i in range(4):
+        at_worker.assign_add(1.0)  # in place from the second on, and never in the slab
+        w.assign_add(2.0)
+        got.append(step())
+        now = values + 2 * (i + 1)
+        assert (got[-1][0].numpy() == now).all()
+        assert np.isclose(got[-1][1].item(), wanted(now))
+    for x, total in got[:6]:
+        assert (x.numpy() == values).all()
+        assert np.isclose(total.item(), wanted(values))
+    assert (at_worker.numpy() == values + 4).all()
+
+
 def page_faults(pid: int) -> int:
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[7])

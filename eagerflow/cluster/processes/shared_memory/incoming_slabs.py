@@ -52,15 +52,21 @@ def is_ours(one: socket.socket) -> bool:
 class _MappedSlab:
     """A kept slab of another process.
 
-    Attributes:
+    Args:
         memory: its bytes.
+        is_fixed: whether nobody can change them.
+
+    Attributes:
+        memory: the same.
+        is_fixed: the same.
         use: the number of its last use.
     """
 
-    __slots__ = ("memory", "use")
+    __slots__ = ("is_fixed", "memory", "use")
 
-    def __init__(self, memory: Bytes) -> None:
+    def __init__(self, memory: Bytes, is_fixed: bool) -> None:
         self.memory = memory
+        self.is_fixed = is_fixed
         self.use = 0
 
 
@@ -68,14 +74,19 @@ class _MappedSlab:
 class _Bringer:
     """A connection that slabs come by.
 
+    Args:
+        one: its socket.
+        reads_in_place: whether frames in fixed slabs are read there.
+
     Attributes:
         token: the token of the sending process; None before the first slab.
         kept: the kept slabs that were named, by number.
         has_ended: whether no more slabs come.
     """
 
-    def __init__(self, one: socket.socket) -> None:
+    def __init__(self, one: socket.socket, reads_in_place: bool) -> None:
         self._socket = one
+        self._reads_in_place = reads_in_place
         self._pending: dict[int, int] = {}
         self.kept: dict[int, _MappedSlab] = {}
         self.token: bytes | None = None
@@ -95,8 +106,10 @@ class _Bringer:
             pass
         return self._pending.pop(number, None)
 
-    def copy(self, head: SlabMessage) -> list[Bytes] | None:
-        """The frames of a message in a kept slab, copied; None if there is no such slab.
+    def frames(self, head: SlabMessage) -> list[Bytes] | None:
+        """The frames of a message in a kept slab; None if there is no such slab.
+
+        They are copies, or read-only views of a slab that nobody can change.
 
         Raises:
             ProtocolError: it is not sealed, has another size, or is one too many.
@@ -112,7 +125,9 @@ class _Bringer:
                 given=f"{len(slab.memory)} bytes", expected=f"{head.size}",
             )  # fmt: skip
         slab.use = head.use
-        frames = [_copied(slab.memory[start : start + size]) for _, start, size in head.places]
+        frames = [slab.memory[start : start + size] for _, start, size in head.places]
+        if not (slab.is_fixed and self._reads_in_place):
+            frames = list(map(_copied, frames))
         with suppress(OSError):  # the sender has gone, or does not read: its loss
             self._socket.send(COPIED.pack(head.slab, head.use), socket.MSG_DONTWAIT)
         return frames
@@ -122,10 +137,11 @@ class _Bringer:
         if file is None:
             return None
         try:
-            check(file, head.size, KEPT_SEALS, KEPT)
+            is_fixed = check(file, head.size, KEPT_SEALS, KEPT)
             if len(self.kept) >= MOST:
                 raise ProtocolError("too many kept slabs", expected=f"at most {MOST}")
-            made = self.kept[head.slab] = _MappedSlab(map_to_read(file, head.size))
+            memory = map_to_read(file, head.size, is_fixed)
+            made = self.kept[head.slab] = _MappedSlab(memory, is_fixed)
         finally:
             os.close(file)
         return made
@@ -189,10 +205,15 @@ class IncomingSlabs:
         path: the path of its socket for slabs; None where it gets none.
         limits: limits on messages.
         log: called for connections that are refused.
+        reads_in_place: whether values in fixed slabs are read-only views of them, not copies.
     """
 
-    def __init__(self, path: str | None, limits: Limits, log: Callable[[str], object]) -> None:
+    def __init__(
+        self, path: str | None, limits: Limits, log: Callable[[str], object],
+        reads_in_place: bool,
+    ) -> None:  # fmt: skip
         self._limits = limits
+        self._reads_in_place = reads_in_place
         self._log = log
         self._path = path
         self._listener: socket.socket | None = None
@@ -227,10 +248,10 @@ class IncomingSlabs:
         return taken
 
     def _frames(self, token: bytes, head: SlabMessage) -> list[Bytes]:
-        """The frames in a slab: copies, or views of the slab of a single message."""
+        """The frames in a slab: copies, or views of one that nobody changes any more."""
         for bringer in self._bringers(token):
             if head.use:
-                frames = bringer.copy(head)
+                frames = bringer.frames(head)
                 if frames is not None:
                     return frames
                 continue
@@ -277,7 +298,7 @@ class IncomingSlabs:
                 break
             one.setblocking(False)
             if is_ours(one) and len(self._new) + len(self._from) < _CONNECTIONS:
-                self._new.append(_Bringer(one))
+                self._new.append(_Bringer(one, self._reads_in_place))
             else:
                 self._log("refused a connection for slabs: of another user, or too many")
                 one.close()

@@ -7,7 +7,8 @@ A slab is *free*, *taken* by a thread that writes into it, or *in flight* from i
 receiver says that it has copied the bytes. It is never written into before that; a slab whose
 message was lost stays in flight until its receiver has gone. Their total size is limited; beyond
 it, and for longer frames, each message has a slab of its own. Idle slabs are dropped. Frames that
-are sent again, and have not changed, are not written again (`repeated_frames`).
+are sent again, and have not changed, are not written again (`repeated_frames`): they get a *fixed*
+slab, which is sealed against writing for good, so that its receiver need not copy them either.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Final, final
 
 import numpy as np
 
-from eagerflow.cluster.processes.shared_memory.memory_files import new_kept
+from eagerflow.cluster.processes.shared_memory.memory_files import Bytes, new_fixed, new_kept
 from eagerflow.cluster.processes.shared_memory.repeated_frames import (
     Origin,
     Place,
@@ -38,6 +39,10 @@ KEPT: Final = 128 << 20
 KEPT_BY_ALL: Final = 256 << 20
 #: limit on the kept slabs between two processes
 MOST: Final = 32
+#: limit on the bytes of all fixed slabs of a process: others can be written into again
+FIXED_BY_ALL: Final = KEPT_BY_ALL // 2
+#: limit on the fixed slabs between two processes
+_MOST_FIXED: Final = MOST // 2
 #: seconds after which an unused slab is dropped
 IDLE_SECONDS: Final = 10.0
 #: seconds after which an unused slab makes room for another one
@@ -59,12 +64,14 @@ class KeptSlab:
         line: the slabs for the same receiver.
         number: its number.
         size: its bytes.
+        fixed: the content of a fixed slab, with the offset and the bytes of each frame.
 
     Attributes:
         line: the same.
         number: the same.
         size: the same.
-        memory: its bytes; none once it is closed.
+        is_fixed: whether nobody can write into it.
+        memory: its bytes; none if it is fixed, and once it is closed.
         descriptor: its descriptor; -1 once the receiver has it.
         used: when it was last given back.
         use: the number of messages that have named it.
@@ -74,16 +81,26 @@ class KeptSlab:
         OSError: there is no memory, no descriptor, or no such seal.
     """
 
-    __slots__ = ("content", "descriptor", "line", "memory", "number", "size", "use", "used")
+    __slots__ = ("content", "descriptor", "is_fixed", "line", "memory", "number", "size", "use",
+                 "used")  # fmt: skip
 
-    def __init__(self, line: _Line, number: int, size: int) -> None:
+    def __init__(
+        self, line: _Line, number: int, size: int,
+        fixed: tuple[SlabContent, Sequence[tuple[int, Bytes]]] | None = None,
+    ) -> None:  # fmt: skip
         self.line = line
         self.number = number
         self.size = size
-        self.descriptor, self.memory = new_kept(size)
+        self.is_fixed = fixed is not None
         self.used = monotonic()
         self.use = 0
-        self.content = SlabContent(self.memory)
+        if fixed is None:
+            self.descriptor, self.memory = new_kept(size)
+            self.content = SlabContent(self.memory)
+        else:
+            content, parts = fixed
+            self.descriptor, self.memory = new_fixed(size, parts), _NOTHING
+            self.content = content.moved()
 
     def close_file(self) -> None:
         """Close the descriptor: the receiver has got it, or never will."""
@@ -139,9 +156,13 @@ class _Line:
         return free
 
     def oldest_for(self, size: int, whole: int) -> KeptSlab | None:
-        """The free slab for some bytes that was not used for the longest time."""
-        fits = [slab for slab in self.free if size <= slab.size <= _LOOSE * whole]
+        """The free slab to write some bytes into that was not used for the longest time."""
+        fits = [x for x in self.free if size <= x.size <= _LOOSE * whole and not x.is_fixed]
         return min(fits, key=lambda slab: slab.used, default=None)
+
+    def fixed(self) -> list[int]:
+        """The sizes of the fixed slabs."""
+        return [slab.size for slab in (*self.free, *self.flying.values()) if slab.is_fixed]
 
 
 @final
@@ -186,12 +207,36 @@ class KeptSlabs:
         if slab is None:
             return None
         try:
+            was_held = slab.content.is_held
             if not slab.content.write(arrays, places, origin if seem_unchanged else None):
                 repeated.changed(origin)
+            elif slab.content.is_held and not was_held:
+                slab = self._fixed(slab, arrays, places)
         except BaseException:  # Ctrl-C
             self.give_back(slab)
             raise
         return slab
+
+    def _fixed(self, slab: KeptSlab, arrays: Sequence[Bytes], places: Sequence[Place]) -> KeptSlab:
+        """A fixed slab in place of a taken one whose frames are held now; that one without room."""
+        line = slab.line
+        with self._lock:
+            sizes = [size for known in self._lines.values() for size in known.fixed()]
+            has_room = self.held + slab.size <= KEPT_BY_ALL
+            if sum(sizes) + slab.size > FIXED_BY_ALL or not has_room:
+                return slab
+            if len(line.fixed()) >= _MOST_FIXED:
+                return slab
+        parts = [(start, x) for x, (_, start, _) in zip(arrays, places, strict=True)]
+        try:
+            made = KeptSlab(line, next(self._numbers), slab.size, (slab.content, parts))
+        except OSError:
+            return slab
+        with self._lock:
+            line.count += 1
+            self.held += made.size
+            self._let_go(slab)
+        return made
 
     def take(self, name: str, size: int, origin: Origin | None = None) -> KeptSlab | None:
         """A slab to write into; from any thread.
@@ -309,6 +354,9 @@ class KeptSlabs:
 
     def _drop(self, slab: KeptSlab) -> None:
         slab.line.free.remove(slab)
+        self._let_go(slab)
+
+    def _let_go(self, slab: KeptSlab) -> None:
         self._uncount(slab.line, slab.size)
         if slab.descriptor < 0:
             slab.line.dropped.append(slab.number)

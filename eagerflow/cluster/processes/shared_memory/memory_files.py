@@ -10,6 +10,7 @@ import errno
 import fcntl
 import mmap
 import os
+from collections.abc import Sequence
 from typing import Any, Final
 from weakref import finalize
 
@@ -87,8 +88,30 @@ def new_kept(size: int) -> tuple[int, Bytes]:
     return file, memory
 
 
-def check(file: int, size: int, needed: int, most: int) -> None:
-    """Check a received file before it is mapped.
+def new_fixed(size: int, parts: Sequence[tuple[int, Bytes]]) -> int:
+    """The descriptor of a new file of some size, which nobody can change any more.
+
+    Args:
+        size: its size.
+        parts: its bytes, each with its offset; the rest is 0.
+
+    Raises:
+        OSError: there is no memory, no descriptor, or no such seal.
+    """
+    file = new_file()
+    try:
+        os.ftruncate(file, size)
+        for start, data in parts:
+            write(file, data.data, start)
+        seal(file, FIXED | KEPT_SEALS)
+    except BaseException:  # Ctrl-C as well
+        os.close(file)
+        raise
+    return file
+
+
+def check(file: int, size: int, needed: int, most: int) -> bool:
+    """Check a received file before it is mapped; whether nobody can change it.
 
     Args:
         file: its descriptor.
@@ -112,6 +135,7 @@ def check(file: int, size: int, needed: int, most: int) -> None:
             given=f"{there} bytes",
             expected=f"{size}, at most {most}",
         )
+    return seals & FIXED == FIXED
 
 
 def map_privately(file: int, size: int) -> Bytes:
@@ -123,13 +147,19 @@ def map_privately(file: int, size: int) -> Bytes:
     return _received(file, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE)
 
 
-def map_to_read(file: int, size: int) -> Bytes:
-    """The bytes of a file that its maker goes on changing.
+def map_to_read(file: int, size: int, is_fixed: bool) -> Bytes:
+    """The bytes of a file, to be read alone.
+
+    Args:
+        file: its descriptor.
+        size: its size.
+        is_fixed: whether nobody can change it; else its maker may go on doing so.
 
     Raises:
         ProtocolError: the file cannot be mapped.
     """
-    mapped = _received(file, size, mmap.PROT_READ, mmap.MAP_SHARED)
+    shared = mmap.MAP_PRIVATE if is_fixed else mmap.MAP_SHARED  # fixed ones: from Linux 6.7 on
+    mapped = _received(file, size, mmap.PROT_READ, shared)
     _madvise(mapped.ctypes.data, size, _POPULATE_READ)  # else pages come one by one
     mapped.flags.writeable = False
     return mapped

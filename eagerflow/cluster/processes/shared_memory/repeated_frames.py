@@ -8,7 +8,9 @@ sent copy it. So only frames that have been seen not to change are held:
 2. When the same memory is sent again with the same few bytes, it gets a slab that no other frame
    is written into while there is room for more.
 3. At the next time it is compared with its slab. If nothing has changed, it is held.
-4. From then on messages name that slab, and its bytes are neither read nor written.
+   The slab is replaced by a *fixed* one, which nobody can write into, if there is room.
+4. From then on messages name that slab, and its bytes are neither read nor written. What lies in a
+   fixed slab is read in place by a receiver that is a task.
 
 What is held is let go of with the next frames written into the slab, and with the slab.
 """
@@ -36,6 +38,7 @@ _REMEMBERED: Final = 256
 _CHANGING: Final = b""
 
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+_NOTHING: Final[_Bytes] = np.empty(0, np.uint8)
 _compare: Final = ctypes.CDLL(None).memcmp
 _compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 
@@ -100,6 +103,18 @@ class SlabContent:
         self._memory = memory
         self._held: Sequence[_Bytes] = ()
         self.origin: Origin | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the frames are held."""
+        return bool(self._held)
+
+    def moved(self) -> SlabContent:
+        """What is held, as the content of a slab without memory here."""
+        content = SlabContent(_NOTHING)
+        content.origin, content._held = self.origin, self._held
+        self.clear()
+        return content
 
     def clear(self) -> None:
         """Let go of what was written."""

@@ -5,7 +5,8 @@ descriptor goes over a Unix socket that lies beside the sockets of ZeroMQ; the m
 slab. Each end checks that the other belongs to the same user. There are two kinds:
 
 - A *kept* slab is used for one message after another. The receiver copies the frames out before
-  anything looks at them, and says so (`kept_slabs`).
+  anything looks at them, and says so (`kept_slabs`). One with a value that is sent again and again
+  is sealed as below, and read in place.
 - A slab of one message is sealed against shrinking, growing and writing, and mapped privately by
   the receiver, so the elements are copied once, by the sender. It takes what a kept slab does not.
 
@@ -135,16 +136,21 @@ class Slabs:
         doors: the addresses at which the process listens.
         limits: limits on messages.
         log: called for connections that are refused.
+        reads_in_place: whether received values that were sent before, and lie where nobody can
+            change them, are read there. Their arrays are read-only.
 
     Attributes:
         sent: number of slabs sent, for tests.
         due: when `settle` is to be called.
     """
 
-    def __init__(self, doors: Doors, limits: Limits, log: Callable[[str], object]) -> None:
+    def __init__(
+        self, doors: Doors, limits: Limits, log: Callable[[str], object], *,
+        reads_in_place: bool = False,
+    ) -> None:  # fmt: skip
         path = beside(doors)
         self._sends = path is not None
-        self._incoming = IncomingSlabs(path, limits, log)
+        self._incoming = IncomingSlabs(path, limits, log, reads_in_place)
         self._to: dict[str, socket.socket | None] = {}
         self._places: dict[str, str] = {}
         self._token = secrets.token_bytes(16)

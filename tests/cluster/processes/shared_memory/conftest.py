@@ -10,6 +10,7 @@ import pytest
 from eagerflow.cluster.processes.listening import Doors, doors_in
 from eagerflow.cluster.processes.shared_memory.slabs import Slabs
 from eagerflow.cluster.protocol.message_limits import LIMITS
+from tests.cluster.processes.shared_memory.hostile_sender import Sender
 from tests.cluster.processes.shared_memory.mappings import maps
 
 
@@ -19,9 +20,16 @@ def doors(tmp_path: Path) -> Doors:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, doors: Doors) -> Iterator[tuple[Slabs, Slabs]]:
+def reads_in_place() -> bool:
+    """Whether the receiver reads fixed slabs in place, as tasks do; some tests say so."""
+    return False
+
+
+@pytest.fixture
+def pair(tmp_path: Path, doors: Doors, reads_in_place: bool) -> Iterator[tuple[Slabs, Slabs]]:
     told: list[str] = []
-    a, b = Slabs(doors_in(tmp_path, "a:0"), LIMITS, told.append), Slabs(doors, LIMITS, told.append)
+    a = Slabs(doors_in(tmp_path, "a:0"), LIMITS, told.append)
+    b = Slabs(doors, LIMITS, told.append, reads_in_place=reads_in_place)
     a.connect("b:0", doors)
     before = maps()
     yield a, b
@@ -29,3 +37,10 @@ def pair(tmp_path: Path, doors: Doors) -> Iterator[tuple[Slabs, Slabs]]:
     b.close()
     assert a._kept.held == 0
     assert maps() <= before
+
+
+@pytest.fixture
+def sender(doors: Doors, pair: tuple[Slabs, Slabs]) -> Iterator[Sender]:
+    made = Sender(doors)
+    yield made
+    made.socket.close()

@@ -6,7 +6,6 @@ import fcntl
 import mmap
 import os
 import socket
-from array import array
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
@@ -37,6 +36,7 @@ from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Done, SlabMessage
 from eagerflow.errors import ProtocolError
+from tests.cluster.processes.shared_memory.hostile_sender import Sender
 from tests.cluster.processes.shared_memory.mappings import maps
 
 
@@ -317,33 +317,6 @@ def test_a_receiver_cannot_write_into_a_kept_slab(
 
 
 # --- hostile senders ---
-
-
-class Sender:
-    """A hostile process that sends kept slabs."""
-
-    token = b"t" * 16
-
-    def __init__(self, doors: Doors) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.connect(str(beside(doors)))
-
-    def offer(self, number: int, size: int = LONG) -> Any:
-        file, memory = new_kept(size)
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [file]))]
-        self.socket.sendmsg([NAME.pack(self.token, number)], rights)
-        os.close(file)
-        return memory
-
-    def names(self, number: int, use: int, size: int = LONG, nbytes: int = 8) -> SlabMessage:
-        return SlabMessage(0, self.token.hex(), number, size, ((0, 0, nbytes),), use)
-
-
-@pytest.fixture
-def sender(doors: Doors, pair: tuple[Slabs, Slabs]) -> Iterator[Sender]:
-    made = Sender(doors)
-    yield made
-    made.socket.close()
 
 
 def test_what_a_sender_writes_afterwards_is_not_seen(
