@@ -183,8 +183,16 @@ def _closed(
     )
 
 
+#: the operations that any element would satisfy, and what is told where there is none any more
+_ENDS: Final = ("dequeue", "dequeue_up_to")
+_END: Final = "so the data of a queue ends; a loop, for x in queue, ends without an error"
+
+
 def _too_few(what: str, queue: QueueState, count: int, left: int) -> QueueClosedError:
     """The error for ``what``, an operation that takes ``count`` elements where so many are left."""
+    if not left and what in _ENDS:
+        expected = "an element" if count == 1 else f"1 to {count} elements"
+        return _closed(f"{what}: the queue is closed and empty", queue, expected, _END)
     error = _closed(
         f"{what}: the queue is closed and has too few elements",
         queue,
