@@ -11,15 +11,16 @@ from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.autodiff.backward import Cotangent, add_at, dense, full_like, gradients, pull
-from eagerflow.autodiff.marks import find, strip
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core.composites import Composite
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
     applying_rules,
+    find_note,
     installed,
     is_followed,
+    strip_notes,
     use,
 )
 from eagerflow.core.op import Op, declare, functions
@@ -87,7 +88,7 @@ class Forward(AbstractDifferentiator):
 
     def tangent_of(self, x: Tensor) -> Tangent:
         """The tangent of the value that ``x`` holds, None if it is zero."""
-        tangent: Tangent = find(x._mark, self.owner)
+        tangent: Tangent = find_note(x._mark, self.owner)
         return tangent
 
     def enter(self, x: Tensor, tangent: Tangent) -> None:
@@ -137,7 +138,7 @@ class Forward(AbstractDifferentiator):
         used += [self.tangent_of(x) for x in passed.outputs]
         outputs = tuple([handle_of(x) for x in passed.outputs])
         for x in outputs:
-            strip(x, self.owner)
+            strip_notes(x, self.owner)
         lost = any(t is not None and all(t is not one for one in tangents) for t in used)
         smooth, broken = _parted(tangents)
         if lost and broken is None:

@@ -232,7 +232,8 @@ def differentiate(
         value, aux = pair(what, result) if has_aux else (result, None)
         loss = _scalar_result(what, value, tape)
     slot = tape.slot_of(loss)
-    check_looks(tape, (slot,), wanted, what, sources.name)
+    if tape.looks:
+        check_looks(tape, (slot,), wanted, what, sources.name)
     if sources.variables and not any(wanted) and not is_traced():  # `remat` in a trace reads later
         warn(_CONSTANT.format(what), GradientWarning)
     seeds = {slot: full_like(loss, 1)}

@@ -131,7 +131,8 @@ class GradientTape:
         wanted = [self._slots(x, partial(name, i)) for i, x in enumerate(leaves)]
         seeds = self._seeds(target)
         what = "GradientTape.gradient"
-        if not self._persistent:  # persistent tapes are queried about pairs that may be independent
+        # persistent tapes are queried about pairs that may be independent
+        if self._tape.looks and not self._persistent:
             check_looks(self._tape, [*seeds], wanted, what, name, visible=True)
         try:
             cotangents = gradients(

@@ -15,11 +15,12 @@ from functools import partial
 from typing import Any, final
 from weakref import ref
 
-from eagerflow.autodiff.marks import attach, find
 from eagerflow.core.composites import Composite, Passed
 from eagerflow.core.interpreter import (
     AbstractDifferentiator,
     AbstractInterpreter,
+    attach_note,
+    find_note,
     installed,
     tracer_among,
     use,
@@ -57,7 +58,7 @@ class _Part:
             self._add_input(x)
 
     def _note(self, x: Tensor, value: Value) -> None:
-        attach(x, self._owner, len(self._values))
+        attach_note(x, self._owner, len(self._values))
         self._values.append(value)
 
     def _add_input(self, x: Tensor) -> Value:
@@ -74,7 +75,7 @@ class _Part:
     def values_of(self, xs: Sequence[Tensor]) -> list[Value]:
         """The graph values of tensors."""
         return [
-            self.hold(x) if (n := find(x._mark, self._owner)) is None else self._values[n]
+            self.hold(x) if (n := find_note(x._mark, self._owner)) is None else self._values[n]
             for x in xs
         ]
 

@@ -18,11 +18,12 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.autodiff.marks import attach, find
 from eagerflow.core.composites import Composite
 from eagerflow.core.interpreter import (
     BASE,
     AbstractDifferentiator,
+    attach_note,
+    find_note,
     is_followed,
     stack,
     tracer_among,
@@ -116,7 +117,7 @@ class Tape(AbstractDifferentiator):
         slot = self.slot_of(x)
         if slot < 0:
             self._last = slot = self._last + 1
-            attach(x, self._owner, slot)
+            attach_note(x, self._owner, slot)
         return slot
 
     def watch_variable(self, variable: Any) -> None:
@@ -125,7 +126,7 @@ class Tape(AbstractDifferentiator):
 
     def slot_of(self, x: Tensor) -> int:
         """The slot of the value that ``x`` holds."""
-        slot: int | None = find(x._mark, self._owner)
+        slot: int | None = find_note(x._mark, self._owner)
         return UNKNOWN if slot is None else slot
 
     def slots_of_reads(self, variable: Any) -> Sequence[int]:

@@ -10,10 +10,9 @@ from eagerflow.autodiff.forward_mode import Broken, Forward
 from eagerflow.autodiff.grad import check_function, described, grad, pair
 from eagerflow.autodiff.gradient_sources import Arguments
 from eagerflow.autodiff.looks import check_looks, tell_of_look
-from eagerflow.autodiff.marks import strip
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
-from eagerflow.core.interpreter import installed, unwinds
+from eagerflow.core.interpreter import installed, strip_notes, unwinds
 from eagerflow.core.moves_to_scopes import to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.core.to_tensor import as_tensor, tensor_of
@@ -52,7 +51,8 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
         value, aux = pair("vjp", result) if has_aux else (result, None)
         outputs, treedef = _outputs(value)
     slots = [UNKNOWN if y is None else tape.slot_of(y) for y in outputs]
-    check_looks(tape, slots, wanted, "vjp", sources.name)
+    if tape.looks:
+        check_looks(tape, slots, wanted, "vjp", sources.name)
     types = [None if y is None else y.type for y in outputs]
 
     def pullback(cotangents: Any) -> Any:
@@ -112,7 +112,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         tell_of_look("jvp", "the primals", forward.look, certain=not forward.shares_looks)
     for y in outputs:
         if y is not None:
-            strip(y, forward.owner)  # else the value would keep its tangent alive
+            strip_notes(y, forward.owner)  # else the value would keep its tangent alive
     output_tangents = [_tangent(y, t) for y, t in zip(outputs, output_tangents, strict=True)]
     return value, tree.unflatten(treedef, output_tangents)
 
@@ -148,7 +148,8 @@ def linearize(f: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..
         value = f(*sources.args)
         outputs, treedef = _outputs(value)
     slots = [UNKNOWN if y is None else tape.slot_of(y) for y in outputs]
-    check_looks(tape, slots, wanted, "linearize", sources.name)
+    if tape.looks:
+        check_looks(tape, slots, wanted, "linearize", sources.name)
     gs = [
         full_like(y, 0) if y is not None and slot >= 0 else None
         for y, slot in zip(outputs, slots, strict=True)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeVar, final
 from eagerflow.autodiff.custom_vjp import custom_vjp
 from eagerflow.autograph.conversion.convert import call as converted
 from eagerflow.autograph.conversion.convert import wrappers
-from eagerflow.autograph.failures.raising import is_stated, result_or_error
-from eagerflow.capture.reachable import Reachable
+from eagerflow.autograph.failures.raising import is_stated
+from eagerflow.autograph.tracking.blocks import result_or_error
+from eagerflow.capture.snapshot import Reachable
 from eagerflow.control.apply import apply, mixed
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import join, known_sizes, own_handles, trace_subgraph

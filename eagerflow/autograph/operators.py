@@ -1,9 +1,8 @@
-"""Runs converted functions. Importing this module defines the operators that they call."""
+"""How converted functions end. Importing this module defines the operators that they call."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
 from opcode import opmap
 from types import CodeType
 from typing import Any, Final
@@ -19,7 +18,7 @@ from eagerflow.autograph.failures.refused_numbers import refused_number
 from eagerflow.autograph.flow.conditionals import Raised
 from eagerflow.autograph.tracking.blocks import Again
 from eagerflow.autograph.tracking.unbound import unbound_reason
-from eagerflow.autograph.values.lists import NeedsArray, as_lists, grown_in
+from eagerflow.autograph.values.lists import NeedsArray, as_lists
 from eagerflow.core.op import functions
 from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
@@ -32,35 +31,32 @@ _RETURN: Final = opmap["RETURN_VALUE"]
 _OF_MATH: Final = re.compile(r"\bmath\.(\w+)\(")
 
 
-def run(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], tracer: Tracer
-) -> Any:
-    """Call a function that may be converted, within a trace.
+def leave_to_graph(error: BaseException, tracer: Tracer) -> bool:
+    """Let the graph raise an exception of a traced function that only a run can raise.
 
     Args:
-        function: the function.
-        args: its arguments.
-        kwargs: its keyword arguments.
+        error: the exception, which is being handled.
         tracer: the trace.
+
+    Returns:
+        Whether the graph raises it.
 
     Raises:
         TraceError: the function uses a name that only one branch on a tensor binds, or the truth of
             a tensor where that cannot be in a graph; or code of a library refuses a number of the
             trace.
     """
-    try:
-        result = function(*args, **kwargs)
-        return _as_lists(result, function) if tracer in grown_in else result
-    except Escaped as escaped:
-        raise escaped.error from None
-    except BaseException as error:
-        reason = _reason(error, tracer)
-        if reason is not None:
-            hide_frames(error)
-            raise reason from error
-        if not _is_left_to_graph(error, tracer):
-            raise
-    return None
+    if isinstance(error, Escaped):
+        raise error.error from None
+    reason = _reason(error, tracer)
+    if reason is not None:
+        hide_frames(error)
+        raise reason from error
+    belongs = belongs_to_graph(error)
+    if belongs:
+        raise_in_graph(error)
+        tracer.whole.raises = tracer.graph.nodes[-1]
+    return belongs
 
 
 def _reason(error: BaseException, tracer: Tracer) -> TraceError | None:
@@ -76,17 +72,8 @@ def _reason(error: BaseException, tracer: Tracer) -> TraceError | None:
     return refused_number(error) if isinstance(error, TypeError) else None
 
 
-def _is_left_to_graph(error: BaseException, tracer: Tracer) -> bool:
-    """Let the graph raise an exception that only a run can raise; return whether it does."""
-    belongs = belongs_to_graph(error)
-    if belongs:
-        raise_in_graph(error)
-        tracer.whole.raises = tracer.graph.nodes[-1]
-    return belongs
-
-
-def _as_lists(result: Any, function: Any) -> Any:
-    """A result with Python's lists in place of lists that loops of the graph made.
+def result_with_lists(result: Any, function: Any) -> Any:
+    """A function's result, with Python's lists in place of those that loops of the graph made.
 
     Raises:
         TraceError: the length of a list depends on data.

@@ -1,34 +1,114 @@
 """Static analysis of code objects: names that the instructions read and write. Nothing is run.
 
-Only names are analysed: the owner of an attribute is not known here. So the facts say more than
-happens, and never less, but for names that are made at run time.
+The results are `capture/code_facts.py`. Instructions differ between versions of Python; the tables
+have those of all supported ones.
 """
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any, Final, final
 from weakref import ref
 
-from eagerflow.capture.python_instructions import (
-    ATTRIBUTE_USES,
-    ATTRIBUTES,
-    BINDINGS,
-    BRANCHING,
-    BUILDS,
-    DROPS,
-    INSPECTS,
-    MAKES,
-    NAME_KINDS,
-    PUSHES,
-    REMAINDERS,
-    STORES,
-    SUBSCRIPT_STORES,
-    instructions,
-    popped,
-)
+from eagerflow.capture.code_facts import UNNAMED, Facts, Load
+
+# --- the instructions of CPython ------------------------------------------------------------------
+
+_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"})
+#: instructions that read a name -> kind of name
+_NAME_KINDS: Final = {
+    **dict.fromkeys(_GLOBALS, "global"), **dict.fromkeys(_CELLS, "cell"),
+    **dict.fromkeys(_ATTRIBUTES, "attribute"),
+}  # fmt: skip
+#: instructions that write an item
+_SUBSCRIPT_STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"})
+#: instructions that write a name -> kind of name
+_STORES: Final = {
+    "STORE_GLOBAL": "global",
+    "DELETE_GLOBAL": "global",
+    "STORE_DEREF": "cell",
+    "DELETE_DEREF": "cell",
+    "STORE_ATTR": "attribute",
+    "DELETE_ATTR": "attribute",
+}
+#: instructions that bind a value to a name, by which it may be used later
+_BINDINGS: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "STORE_NAME"})
+#: instructions whose topmost value is the owner of an attribute
+_ATTRIBUTE_USES: Final = _ATTRIBUTES | {"STORE_ATTR", "DELETE_ATTR"}
+#: the arguments of BINARY_OP for ``%`` and ``%=``
+_REMAINDERS: Final = frozenset({6, 19})
+#: prefixes of instructions that test, loop or catch (``while True`` only jumps back), that make
+#: texts (FORMAT_VALUE, which 3.13 has divided), and that raise
+_BRANCHING: Final = (
+    "POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL",
+    "PUSH_EXC_INFO", "FORMAT_", "RAISE_VARARGS",
+)  # fmt: skip
+#: instructions that push a value and pop none
+_PUSHES: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE", *_GLOBALS, *_CELLS})
+#: instructions that pop values and push one -> number of values popped
+_TAKES: Final = {
+    "LOAD_ATTR": 1, "LOAD_METHOD": 1, "LOAD_SUPER_ATTR": 3, "BINARY_OP": 2, "BINARY_SUBSCR": 2,
+    "COMPARE_OP": 2, "CONTAINS_OP": 2, "IS_OP": 2, "GET_ITER": 1, "TO_BOOL": 1,
+    "CONVERT_VALUE": 1, "FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2, "IMPORT_NAME": 2,
+    "IMPORT_FROM": 0, "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1,
+    "SET_FUNCTION_ATTRIBUTE": 2,
+}  # fmt: skip
+#: instructions that build a container or text -> number of values per element counted
+_BUILDS: Final = {
+    "BUILD_TUPLE": 1, "BUILD_LIST": 1, "BUILD_SET": 1, "BUILD_STRING": 1, "BUILD_MAP": 2,
+}  # fmt: skip
+#: instructions that pop values and push none -> number of values popped
+_DROPS: Final = {
+    "POP_TOP": 1, "STORE_FAST": 1, "STORE_GLOBAL": 1, "STORE_DEREF": 1, "STORE_NAME": 1,
+    "STORE_ATTR": 2, "STORE_SUBSCR": 3, "RETURN_VALUE": 1,
+}  # fmt: skip
+#: instructions that compare, hash or format values
+_INSPECTS: Final = frozenset({
+    "COMPARE_OP", "CONTAINS_OP", "BINARY_SUBSCR", "BUILD_SET", "BUILD_MAP",
+    "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE",
+})  # fmt: skip
+#: instructions that make a new value
+_MAKES: Final = frozenset({
+    "LOAD_CONST", "BINARY_OP", "COMPARE_OP", "CONTAINS_OP", "IS_OP", "BUILD_STRING",
+    "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE",
+})  # fmt: skip
+
+
+def _instructions(code: CodeType) -> Iterator[tuple[int, str, Any]]:
+    """The instructions as (offset, name, argument); combined ones are split into two."""
+    for one in dis.get_instructions(code):
+        op, value = one.opname, one.argval
+        if isinstance(value, tuple) and "FAST_" in op and op.count("_FAST") == 2:
+            half = op.index("_FAST") + len("_FAST_")
+            yield one.offset, op[: half - 1], value[0]
+            yield one.offset, op[half:], value[1]
+        elif op == "LOAD_FAST_CHECK" or op == "LOAD_FAST_BORROW":
+            yield one.offset, "LOAD_FAST", value
+        elif op not in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "RESUME", "KW_NAMES"):
+            yield one.offset, op, value
+
+
+def _popped(op: str, arg: Any) -> int | None:
+    """Number of values that an instruction pops, if that is known."""
+    if op == "CALL":
+        return int(arg) + 1
+    if op in _BUILDS:
+        return int(arg) * _BUILDS[op]
+    if op == "FORMAT_VALUE":
+        return 1 + bool(arg[1])
+    if op == "MAKE_FUNCTION":  # one more for each bit, until Python 3.13
+        return 1 + int(arg or 0).bit_count()
+    if op.startswith("POP_JUMP"):
+        return 1
+    return _TAKES.get(op, _DROPS.get(op))
+
+
+# --- names with a meaning of their own ---------------------------------------------------------
 
 #: functions that look up an attribute whose name is a value
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
@@ -53,100 +133,6 @@ _COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__
 _BY_NAME: Final = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
 #: name of the function that calls its first argument when a graph runs
 _CALLS_LATER: Final = "py_call"
-#: kind and name of values without a name
-UNNAMED: Final = ("", "")
-
-
-@final
-@dataclass(slots=True, eq=False)
-class Load:
-    """An instruction that reads a name.
-
-    Attributes:
-        kind: ``"global"``, ``"cell"``, ``"attribute"`` or ``"local"``.
-        name: the name.
-        offset: of the instruction.
-        keys: the constant subscripts that follow at once, as in ``cfg["opt"]["lr"]``.
-        attributes: or the attributes that follow at once, as in ``np.random.normal``; after
-            subscripts the first one.
-        stored: the key of an item that is stored in the value, so that nothing is read.
-        tested: the key that is looked up in it, as in ``"lr" in cfg`` and ``cfg.get("lr")``.
-        callee: the load of the function that gets the value as an argument.
-        called: whether the value is called without arguments.
-        direct: whether the value is called, and used in no other way.
-        operand: whether the value is an operand of ``+``, ``@``, ….
-        later: whether the value is passed to `ef.py_call`, which calls it in each run.
-    """
-
-    kind: str
-    name: str
-    offset: int
-    keys: tuple[Any, ...] = ()
-    attributes: tuple[str, ...] = ()
-    stored: tuple[Any, ...] = ()
-    tested: tuple[Any, ...] = ()
-    callee: Load | None = None
-    called: bool = False
-    direct: bool = False
-    operand: bool = False
-    later: bool = False
-
-    @property
-    def whole(self) -> bool:
-        """Whether the value itself is used, and not a part of it."""
-        return not (self.keys or self.attributes)
-
-
-@final
-@dataclass(slots=True, eq=False)
-class Facts:
-    """Facts about a code object, without the code objects nested in it.
-
-    Attributes:
-        loads: the loads of names, in order.
-        globals: the global names that are read.
-        attributes: the names of attributes that are read.
-        stores: the names that are written: (kind, name) -> offset of the first such instruction.
-        subscript_store: offset of the first instruction that stores an item, or None.
-        imports: (module, level).
-        aliases: local name -> (module, level, attribute) for imports in the function.
-        strings: constants that may be the names of attributes.
-        every_attribute: whether attributes are read whose names are made at run time.
-        computed_stores: whether attributes may be set whose names are made at run time.
-        sets_by_name: whether such names are arguments, as in ``setattr(x, name, value)``.
-        given: arguments of calls: kind and name, as in ``inspected``, with the load of the
-            function, if it has a name, and the last part of the function's name.
-        inspected: kind and name of values that are compared, formatted or made a key; `UNNAMED`
-            stands for all such values without a name.
-        formats: whether texts of values are made.
-        asks_identity: whether objects are compared with ``is``.
-        later: kind and name of values that are only passed to `ef.py_call`, which calls them.
-        codes: the nested code objects, but for functions that are only passed to `ef.py_call`.
-        owners: the names of values whose attributes are read, set or asked for.
-        branches: whether the code tests, loops, raises, catches or makes texts.
-        calls: whether the code calls anything.
-    """
-
-    loads: list[Load] = field(default_factory=list)
-    globals: set[str] = field(default_factory=set)
-    attributes: set[str] = field(default_factory=set)
-    stores: dict[tuple[str, str], int] = field(default_factory=dict)
-    subscript_store: int | None = None
-    imports: list[tuple[str, int]] = field(default_factory=list)
-    aliases: dict[str, tuple[str, int, str]] = field(default_factory=dict)
-    strings: frozenset[str] = frozenset()
-    every_attribute: bool = False
-    computed_stores: bool = False
-    sets_by_name: bool = False
-    given: list[tuple[tuple[str, str], Load | None, Any]] = field(default_factory=list)
-    inspected: set[tuple[str, str]] = field(default_factory=set)
-    formats: bool = False
-    asks_identity: bool = False
-    later: set[tuple[str, str]] = field(default_factory=set)
-    codes: list[CodeType] = field(default_factory=list)
-    owners: set[str] = field(default_factory=set)
-    branches: bool = False
-    calls: bool = False
 
 
 @final
@@ -178,7 +164,7 @@ class _Value:
     @property
     def name(self) -> tuple[str, str]:
         """Kind and name of the value; `UNNAMED` if it has no name outside."""
-        return (NAME_KINDS[self.op], self.arg) if self.op in NAME_KINDS else UNNAMED
+        return (_NAME_KINDS[self.op], self.arg) if self.op in _NAME_KINDS else UNNAMED
 
     @property
     def constant(self) -> bool:
@@ -198,7 +184,7 @@ class _Value:
     @property
     def new(self) -> bool:
         """Whether the value is made here, so that it cannot be an object from outside."""
-        return self.op in MAKES or self.op.startswith(("UNARY", "FORMAT"))
+        return self.op in _MAKES or self.op.startswith(("UNARY", "FORMAT"))
 
 
 @final
@@ -214,18 +200,18 @@ class _Reader:
         #: number of calls that read, and that set, an attribute by a constant name
         self._constant_names = self._constant_stores = 0
         self._matches = False  # whether a class pattern of `match` reads attributes by name
-        for offset, op, arg in instructions(code):
+        for offset, op, arg in _instructions(code):
             self._matches |= op == "MATCH_CLASS"
-            self.facts.branches |= op.startswith(BRANCHING)
+            self.facts.branches |= op.startswith(_BRANCHING)
             self.facts.calls |= op.startswith("CALL")
             self._step(offset, op, arg)
         self._finish(code)
 
     def _step(self, offset: int, op: str, arg: Any) -> None:
         stack, facts = self._stack, self.facts
-        if op in STORES:
-            facts.stores.setdefault((STORES[op], arg), offset)
-        elif op in SUBSCRIPT_STORES and facts.subscript_store is None:
+        if op in _STORES:
+            facts.stores.setdefault((_STORES[op], arg), offset)
+        elif op in _SUBSCRIPT_STORES and facts.subscript_store is None:
             facts.subscript_store = offset
         if op in ("COPY", "SWAP") and arg <= len(stack):
             if op == "COPY":
@@ -234,23 +220,23 @@ class _Reader:
                 stack[-1], stack[-arg] = stack[-arg], stack[-1]
             return
         self._note_top(op, arg)
-        count = 0 if op in PUSHES else popped(op, arg)
+        count = 0 if op in _PUSHES else _popped(op, arg)
         made = _Value(op, arg)
         if count is None or len(stack) < count:
             self._inspect(stack)
             stack.clear()
-            if op in NAME_KINDS:
+            if op in _NAME_KINDS:
                 self._name(offset, made, [])
                 stack.append(made)
             return
         taken = stack[len(stack) - count :]
         del stack[len(stack) - count :]
-        if op in BINDINGS and any(value is taken[0] for value in stack):
+        if op in _BINDINGS and any(value is taken[0] for value in stack):
             self._keep(taken[0])
         self._note(made, taken)
-        if op in NAME_KINDS or (op == "LOAD_FAST" and arg in facts.aliases):
+        if op in _NAME_KINDS or (op == "LOAD_FAST" and arg in facts.aliases):
             self._name(offset, made, taken)
-        if op not in DROPS and not op.startswith("POP_JUMP"):
+        if op not in _DROPS and not op.startswith("POP_JUMP"):
             stack.append(made)
 
     def _note_top(self, op: str, arg: Any) -> None:
@@ -263,12 +249,12 @@ class _Reader:
             for load, length in stack[-2].chain:
                 if not load.attributes and len(load.keys) == length:
                     load.stored = (stack[-1].arg,)
-        elif op in ATTRIBUTE_USES and stack:
+        elif op in _ATTRIBUTE_USES and stack:
             self.facts.owners.add(stack[-1].name[1])
 
     def _name(self, offset: int, made: _Value, taken: Sequence[_Value]) -> None:
         """Note a load, which may extend earlier ones by an attribute."""
-        load = Load(NAME_KINDS.get(made.op, "local"), made.arg, offset)
+        load = Load(_NAME_KINDS.get(made.op, "local"), made.arg, offset)
         self.facts.loads.append(load)
         if load.kind == "attribute":
             self.facts.attributes.add(made.arg)
@@ -296,14 +282,14 @@ class _Reader:
         elif op == "BINARY_OP":
             for load in (load for value in taken for load in value.loads):
                 load.operand = True
-            if made.arg in REMAINDERS and not (taken[1].constant or taken[0].number):
+            if made.arg in _REMAINDERS and not (taken[1].constant or taken[0].number):
                 self.facts.formats = True  # "%s" % value
                 self._inspect(taken[1:])
-        elif op in INSPECTS:
+        elif op in _INSPECTS:
             self._note_inspection(made, taken)
         elif op == "IS_OP":
             self.facts.asks_identity |= not any(value.constant for value in taken)
-        elif op in BUILDS:
+        elif op in _BUILDS:
             made.parts = taken
         elif op in ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"):
             code = taken[-1].arg if op == "MAKE_FUNCTION" else taken[-1].code
@@ -356,8 +342,8 @@ class _Reader:
                 load.later = load.whole
         if name in _ACCESSORS and given:
             self.facts.owners.add(given[0].name[1])
-        if callee.op in NAME_KINDS and name in _BY_NAME:
-            of_object = callee.op not in ATTRIBUTES or (base is not None and base.name == "object")
+        if callee.op in _NAME_KINDS and name in _BY_NAME:
+            of_object = callee.op not in _ATTRIBUTES or (base is not None and base.name == "object")
             self._constant_stores += any(x.text for x in given[int(of_object) :][:1])
 
     def _note_inspection(self, made: _Value, taken: list[_Value]) -> None:
@@ -373,7 +359,7 @@ class _Reader:
         elif op == "CONTAINS_OP" and taken[0].constant:
             self._note_test(taken[1], (), taken[0].arg)
             taken = []
-        elif op in BUILDS:
+        elif op in _BUILDS:
             made.parts = taken
         self.facts.formats |= op.startswith(("FORMAT", "CONVERT"))
         # a comparison with a constant inspects no object that holds others
@@ -389,7 +375,7 @@ class _Reader:
     def _inspect(self, values: Sequence[_Value]) -> None:
         """Note values that may be inspected, with the elements of those built here."""
         for one in values:
-            if one.op in BUILDS and one.parts is not None:
+            if one.op in _BUILDS and one.parts is not None:
                 self._inspect(one.parts)
             elif not one.new:
                 self.facts.inspected.add(one.name)

@@ -17,7 +17,8 @@ from types import (
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.access_paths import GONE, AccessPath, Root
-from eagerflow.capture.bytecode import FORMATTERS, REFLECTIVE, UNNAMED, Load, facts_of
+from eagerflow.capture.bytecode import FORMATTERS, REFLECTIVE, facts_of
+from eagerflow.capture.code_facts import UNNAMED, Load
 from eagerflow.capture.findings import CODE, is_of_library, value_of
 from eagerflow.capture.library_code import (
     calls_methods,

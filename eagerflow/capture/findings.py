@@ -22,7 +22,8 @@ from weakref import (
 )
 
 from eagerflow.capture.access_paths import GONE, NO_ARGUMENTS, AccessPath, Root, instance_dict
-from eagerflow.capture.bytecode import Load, facts_of
+from eagerflow.capture.bytecode import facts_of
+from eagerflow.capture.code_facts import Load
 from eagerflow.capture.library_code import (
     attribute_of,
     home,

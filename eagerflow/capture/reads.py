@@ -15,7 +15,8 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.access_paths import AccessPath, Root
-from eagerflow.capture.bytecode import Load, facts_of
+from eagerflow.capture.bytecode import facts_of
+from eagerflow.capture.code_facts import Load
 from eagerflow.source import Source
 
 

@@ -13,7 +13,8 @@ from itertools import pairwise
 from types import NoneType
 from typing import Any, Final
 
-from eagerflow.capture.bytecode import Load, facts_of
+from eagerflow.capture.bytecode import facts_of
+from eagerflow.capture.code_facts import Load
 from eagerflow.capture.reads import Site
 
 _FLAGS: Final = (bool, int, float, str, NoneType)

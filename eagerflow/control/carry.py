@@ -30,7 +30,7 @@ from eagerflow.source import Source
 from eagerflow.tracing.numbers import VARIES
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
-from eagerflow.types import TensorSpec
+from eagerflow.types import TensorSpec, same_shape
 
 _Parts = TypeVar("_Parts", bound=tuple[Subgraph, ...])
 
@@ -406,6 +406,8 @@ class Carry:
                 raise self._changed(i, body)
             start = to_home(leaf.start, spec.device)  # the loop starts there instead
             return _CarryLeaf(kind.type.on(spec.device), start, leaf.loose)
+        if same_shape(kind.shape, spec.shape):
+            return leaf
         sizes = enumerate(zip(kind.shape, spec.shape, strict=True))
         return self._loosened(leaf, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
-from eagerflow.capture.reachable import Reachable
+from eagerflow.capture.snapshot import Reachable
 from eagerflow.control.structured import effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.indexed_slices import IndexedSlices

@@ -4,6 +4,8 @@ The chain of a thread, from the top: *transforms* in the order of nesting (tapes
 forward mode), then *monitors* (timing, NaN check), then the device that executes. Each interpreter
 passes an op on to the next one (`below`), changed or unchanged. In plain eager mode there are no
 interpreters and no device scopes: `stack.engaged` is False, which is all that the fast path reads.
+
+What an interpreter knows of a value stands in the value's handle: `Mark`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from contextvars import ContextVar, copy_context
 from functools import wraps
 from threading import get_ident
 from typing import Any, Final, ParamSpec, TypeVar, final
+from weakref import ref
 
 from eagerflow.core.composites import Composite
 from eagerflow.hardware.device_scopes import all_open, end_since, latest, without_scope
@@ -445,3 +448,49 @@ def _unwind(top: AbstractInterpreter, before: Collection[AbstractInterpreter]) -
             stack.release(one)
     if top is BASE or top in stack.transforms:
         _current.set(top)
+
+
+# --- notes on values ------------------------------------------------------------------------------
+
+#: the notes of interpreters on a value, a linked list in its handle, the innermost interpreter's
+#: first: whose note, the note, the rest. They move with the value when a handle gets another value,
+#: so `x[i] = v` and `x += v` are plain ops. A note refers to its owner weakly, so a value that
+#: outlives its tape keeps neither the tape nor its records alive
+Mark = tuple[ref[Any], Any, "Mark | None"]
+
+_marking: Final = threading.Lock()
+
+
+def find_note(mark: Mark | None, owner: ref[Any]) -> Any:
+    """The last note of ``owner`` on a value, or None."""
+    while mark is not None:
+        if mark[0] is owner:
+            return mark[1]
+        mark = mark[2]
+    return None
+
+
+def attach_note(x: Any, owner: ref[Any], note: Any) -> None:
+    """Set a note on the value of a tensor that other threads may hold.
+
+    It replaces earlier notes of ``owner``. Notes of dead interpreters are dropped; else long-lived
+    handles would accumulate them.
+    """
+    with _marking:
+        x._mark = (owner, note, _without(x._mark, owner))
+
+
+def strip_notes(x: Any, owner: ref[Any]) -> None:
+    """Drop the notes of ``owner`` on the value of a tensor."""
+    with _marking:
+        x._mark = _without(x._mark, owner)
+
+
+def _without(mark: Mark | None, owner: ref[Any]) -> Mark | None:
+    """The notes without those of ``owner`` and of dead interpreters."""
+    if mark is None:
+        return None
+    rest = _without(mark[2], owner)
+    if mark[0] is owner or mark[0]() is None:
+        return rest
+    return mark if rest is mark[2] else (mark[0], mark[1], rest)

@@ -32,7 +32,6 @@ from eagerflow.hardware.device_scopes import (
     DeviceScope,
     OpenScope,
     all_open,
-    current_device_scope,
     is_home,
     latest,
     open_scope,
@@ -333,24 +332,6 @@ def tell_of_crossing(sizes: Mapping[Any, int], home: object, remedy: str) -> Non
         f"{total:,} bytes cross each time; {remedy}",
         MoveWarning,
     )
-
-
-# --- calls of traced functions ------------------------------------------------------------------
-
-
-def scope_of_call() -> Any:
-    """The scope and moves setting for a traced function that is called now: part of its key."""
-    scope = current_device_scope() if stack.scoped else None
-    if stack.refusing and settings.current().moves == "error":
-        return scope, "error"
-    return scope
-
-
-def text_of_scope(part: Any) -> str:
-    """The result of `scope_of_call` as text for messages; empty if there was no scope."""
-    scope, moves = part if isinstance(part, tuple) else (part, "allow")
-    texts = ["" if scope is None else str(scope), "" if moves == "allow" else f"moves={moves!r}"]
-    return ", ".join(filter(None, texts))
 
 
 def _refuse(old: settings.Settings, new: settings.Settings) -> None:

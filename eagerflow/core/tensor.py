@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from eagerflow.core import interpreter
-from eagerflow.core.interpreter import stack
+from eagerflow.core.interpreter import Mark, stack
 from eagerflow.core.op import Op, bind, declare, functions
-from eagerflow.core.to_python import AbstractConversions, unmarked
+from eagerflow.core.tensor_text import elements, shown
+from eagerflow.core.to_python import AbstractConversions
 from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import (
     DTypeError,
@@ -29,20 +30,12 @@ from eagerflow.unknown_names import hint_at
 if TYPE_CHECKING:
     from eagerflow.types import Shape
 
-#: a note of an interpreter on a value: the interpreter, its note, and the marks of others
-Mark = tuple[Any, Any, "Mark | None"]
-
 #: the types that operators take besides tensors and variables
 _NUMBERS = (bool, int, float, complex, bytes, np.ndarray, np.generic, list, tuple, Dim)
 _stack = stack
 #: the types of the parts of plain index expressions, which arrays take as they are
 PLAIN = frozenset({int, slice, type(None), type(...)})
 _NO_ATTRS: dict[str, Any] = {}
-#: the greatest number of bytes shown of one element
-_LONGEST: Final = 64
-#: the number of elements up to which all are shown, and NumPy's default for its own setting
-_SHOWN: Final = 200
-_NUMPYS_SHOWN: Final = 1000
 _check_sizes: Final = declare("check_sizes")
 
 #: the binary operators by name, the latest of each
@@ -439,16 +432,13 @@ class Tensor(AbstractArray):
     def __repr__(self) -> str:
         if not self._has_values or self._lane.device.task is not None:  # asking a task would wait
             return f"Tensor({self.type})"
-        prefix = "Tensor("
-        if self.size > _threshold():  # the type comes first, as it matters most here
-            return f"{prefix}{self.type},\n{' ' * len(prefix)}{_format(self, prefix)})"
-        return f"{prefix}{_format(self, prefix)}, {self.type})"
+        return shown(self)
 
     def __str__(self) -> str:
         if self._lane.symbolic:
             text: str = self._data.text(self, str)
             return text
-        return _format(self, "") if self._has_values else str(self.type)
+        return elements(self) if self._has_values else str(self.type)
 
     @property
     def _has_values(self) -> bool:
@@ -501,27 +491,3 @@ def type_of(x: AbstractArray) -> TensorSpec:
 
 def _restore(array: np.ndarray[Any, Any], dtype: str, device: str) -> Any:
     return functions["tensor"](array, dtype=dtype, device=device)
-
-
-def _threshold() -> int:
-    """The number of elements up to which all are shown: NumPy's setting, if it was changed."""
-    chosen = np.get_printoptions()["threshold"]
-    return _SHOWN if chosen == _NUMPYS_SHOWN else chosen
-
-
-def _format(x: Tensor, prefix: str) -> str:
-    array = unmarked(x).numpy()
-    if not x.dtype.is_native:
-        array = array.astype(np.float32)
-    if array.size == 0:
-        return "[]" if array.ndim == 1 else f"empty{array.shape}"
-    shown: Any = {"object": _shown} if x.dtype is BYTES else None
-    separator = ", " if prefix else " "
-    return np.array2string(
-        array, separator=separator, prefix=prefix, formatter=shown, threshold=_threshold()
-    )
-
-
-def _shown(data: bytes) -> str:
-    """The repr of bytes; of many the first ones, and their number."""
-    return repr(data) if len(data) <= _LONGEST else f"{data[:_LONGEST]!r}… ({len(data)} bytes)"

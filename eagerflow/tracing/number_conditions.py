@@ -7,7 +7,8 @@ stays an input, and a trace serves all numbers for which its conditions hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
@@ -32,25 +33,11 @@ _UNEQUAL: Final = {
 }
 
 
-class Answer(NamedTuple):
-    """The answer to one question of Python about numbers.
-
-    Attributes:
-        text: the question as an expression, with ``{0}``, ``{1}``, … for the numbers.
-        roots: the numbers.
-        result: the answer.
-    """
-
-    text: str
-    roots: tuple[NumberRoot, ...]
-    result: bool
-
-
 class Condition(NamedTuple):
     """A condition that later calls check.
 
     Attributes:
-        text: the question, as in `Answer`.
+        text: the question as an expression, with ``{0}``, ``{1}``, … for the numbers.
         sources: the origins of its numbers: indices of leaves, or access paths.
         result: the required answer.
         described: the question with the users' names of the numbers.
@@ -71,20 +58,51 @@ class Condition(NamedTuple):
         return f"{fails} or {{0}} is {{1}}" if (self.text, self.result) in _UNEQUAL else fails
 
 
+class Answer(NamedTuple):
+    """The answer to one question of Python about numbers.
+
+    Attributes:
+        text: the question, as in `Condition`.
+        roots: the numbers.
+        result: the answer.
+    """
+
+    text: str
+    roots: tuple[NumberRoot, ...]
+    result: bool
+
+    def condition(
+        self, source_of: Callable[[NumberRoot], Any], name_of: Callable[[NumberRoot], str]
+    ) -> Condition | None:
+        """What later calls have to check; None if all the numbers are static.
+
+        Args:
+            source_of: returns the origin of a number.
+            name_of: returns the users' name of it.
+        """
+        live = [root for root in self.roots if root.why is None]
+        if not live:
+            return None
+        at = [_spelled(r.number) if r.why else f"{{{live.index(r)}}}" for r in self.roots]
+        described = self.text.format(*map(name_of, self.roots))
+        return Condition(self.text.format(*at), tuple(map(source_of, live)), self.result, described)
+
+
 @final
+@dataclass(slots=True, eq=False)
 class Decisions:
     """The decisions of one trace.
 
     Attributes:
         handlers: number of `try` blocks under way, whose handlers decide by errors.
         catches: whether there was such a block.
+        answers: the answers so far, by question and numbers.
     """
 
-    def __init__(self) -> None:
-        self.handlers = 0
-        self.catches = False
-        self._known: dict[tuple[Any, ...], Answer] = {}
-        self._counts: dict[int, int] = {}  # by id of the number
+    handlers: int = 0
+    catches: bool = False
+    answers: dict[tuple[Any, ...], Answer] = field(default_factory=dict, init=False)
+    _counts: dict[int, int] = field(default_factory=dict, init=False)  # by id of the number
 
     def note(self, op: NumberOp | None, operands: Sequence[Any]) -> bool | None:
         """Note and return the answer to a comparison, or the truth of one operand.
@@ -102,7 +120,7 @@ class Decisions:
             return None
         text = f"bool({texts[0]})" if op is None else op.source.format(*texts)
         key = (text, *map(id, used))
-        known = self._known.get(key)
+        known = self.answers.get(key)
         if known is None:
             counts = [self._counts.get(id(root), 0) + 1 for root in used]
             if max(counts) > MOST:
@@ -110,25 +128,8 @@ class Decisions:
             self._counts.update(zip(map(id, used), counts, strict=True))
             numbers = [x.number if stands_for_number(x) else x for x in operands]
             result = bool(numbers[0] if op is None else op.function(*numbers))
-            known = self._known[key] = Answer(text, used, result)
+            known = self.answers[key] = Answer(text, used, result)
         return known.result
-
-    def conditions(
-        self, source_of: Callable[[NumberRoot], Any], name_of: Callable[[NumberRoot], str]
-    ) -> Iterator[Condition]:
-        """The conditions that later calls have to check, without those on static numbers alone.
-
-        Args:
-            source_of: returns the origin of a number.
-            name_of: returns the users' name of it.
-        """
-        for text, roots, result in self._known.values():
-            live = [root for root in roots if root.why is None]
-            if live:
-                at = [_spelled(r.number) if r.why else f"{{{live.index(r)}}}" for r in roots]
-                names = [name_of(root) for root in roots]
-                sources = tuple(map(source_of, live))
-                yield Condition(text.format(*at), sources, result, text.format(*names))
 
 
 def stands_for_number(x: Any) -> bool:

@@ -1,8 +1,8 @@
-"""Data of symbolic tensors, records of tensors from outside, and errors for leaked values."""
+"""Data of symbolic tensors, symbolic sizes, tensors from outside, and errors for leaked values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 from weakref import WeakSet
@@ -13,11 +13,11 @@ from eagerflow.core.tensor import Tensor, handle_of, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.graph.ir import Value
-from eagerflow.graph.name_scopes import current_within
+from eagerflow.graph.name_scopes import current_within, free_name
 from eagerflow.hardware import Device
 from eagerflow.hardware.device_names import DeviceName
 from eagerflow.hardware.device_scopes import said_by_scope
-from eagerflow.source import Source, function_called
+from eagerflow.source import Source, capture, function_called
 
 if TYPE_CHECKING:
     from eagerflow.tracing.tracer import Tracer
@@ -98,6 +98,58 @@ class Operand(NamedTuple):
     given: Any
 
 
+@final
+class Sizes:
+    """The symbolic sizes of the trace of a whole function, which its parts share.
+
+    Args:
+        owner: the number of the trace, by which dims are assigned to it.
+
+    Attributes:
+        known: the sizes in the call that traces, by name; without sizes that depend on data.
+        static: the names of sizes that Python asked for, with the operation and its line.
+    """
+
+    def __init__(self, owner: int) -> None:
+        self._owner = owner
+        self.known: dict[str, int] = {}
+        self.static: dict[str, tuple[str, Source | None]] = {}
+        self._taken: set[str] = set()
+
+    def add(self, name: str, size: int) -> Dim:
+        """A new symbolic size, ``size`` in the call that traces."""
+        self.known[name] = size
+        return Dim(name, self._owner)
+
+    def fresh(self, base: str) -> Dim:
+        """A new name for a size that depends on data."""
+        name = free_name(base, self.names)
+        self._taken.add(name)
+        return Dim(name, self._owner)
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Exclude names for new sizes."""
+        self._taken.update(names)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names so far."""
+        return frozenset(self.known) | self._taken
+
+    def knows(self, dim: Dim) -> bool:
+        """Whether the size is known in the call that traces, as it does not depend on data."""
+        return dim.symbols <= self.known.keys()
+
+    def ask(self, dim: Dim, why: str) -> int:
+        """The size in the call that traces; it is static from then on."""
+        for name in dim.symbols:
+            if name not in self.known or self._owner not in dim.owners:
+                raise _unknown_size(dim, why)
+            if name not in self.static:
+                self.static[name] = (asked_in(why), capture(2))
+        return dim.evaluate(self.known)
+
+
 def device_scope(device: Device | None) -> DeviceName | Value | str | None:
     """The scope, as `Node.within` has it, by which the op being traced runs on ``device``."""
     within = current_within()
@@ -160,7 +212,7 @@ def leaked_number(what: str, owner: str, here: str | None = None) -> LeakedTenso
     )
 
 
-def unknown_size(dim: Dim, why: str) -> TraceError:
+def _unknown_size(dim: Dim, why: str) -> TraceError:
     """The error for an operation that needs a size that depends on data.
 
     Args:

@@ -36,7 +36,7 @@ from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import DeviceError, TraceError
 from eagerflow.graph.devices import devices_of
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.name_scopes import current_forward, current_scope, name_of
+from eagerflow.graph.name_scopes import current_forward, current_scope
 from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.device_rules import common_device
@@ -57,6 +57,7 @@ from eagerflow.tracing.numpy_functions import op_of_numpy
 from eagerflow.tracing.symbols import (
     Capture,
     Operand,
+    Sizes,
     Symbol,
     composites,
     device_scope,
@@ -65,7 +66,7 @@ from eagerflow.tracing.symbols import (
     leaked_number,
     traces,
 )
-from eagerflow.tracing.whole_trace import Sizes, WholeTrace
+from eagerflow.tracing.whole_trace import WholeTrace
 from eagerflow.types import DTYPES, TensorType
 
 _T = TypeVar("_T")
@@ -164,7 +165,10 @@ class Tracer(AbstractTracer):
         self.captures, self.operands, self.updated, self.begins = {}, {}, {}, {}
         self.created_resources, self._fresh, self._tensors, self._constants = [], {}, {}, None
         if self.parent is None:
-            self.whole.forget()
+            whole = self.whole
+            whole.pinned, whole.looked_at, whole.structures, whole.outside = {}, {}, None, None
+            whole.calls, whole.stand_ins = {}, ()
+            whole.texts.clear()  # the texts refer to this list
 
     @property
     def effects(self) -> EffectOrder:
@@ -339,16 +343,10 @@ class Tracer(AbstractTracer):
         )  # fmt: skip
         if op.effect != "pure":
             self.effects.add(node, effects)
-            self._name_resource(attrs.get("resource"))
+            self.whole.name_resource(attrs.get("resource"))
         if several:
             return tuple([self._symbolic(v) for v in node.outputs])
         return self._symbolic(node.outputs[0])
-
-    def _name_resource(self, resource: Any) -> None:
-        names, resources = self.whole.resource_names, self.whole.resources
-        if resource is not None and id(resource) not in names:
-            name = names[id(resource)] = name_of(resource, resources)
-            resources[name] = resource
 
     def created(self, resource: Any, value: Tensor) -> None:
         """Note a variable that the function makes; each run assigns its first value again."""
@@ -437,7 +435,7 @@ class Tracer(AbstractTracer):
         if effects:
             self.effects.add(node, effects)
         for _, resource in effects:  # subgraphs of derivatives may use another name
-            self._name_resource(resource)
+            self.whole.name_resource(resource)
         return tuple([self.result(v) for v in node.outputs])
 
     def spec_of(self, x: Any) -> ValueSpec:

@@ -10,7 +10,7 @@ import dis
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MemberDescriptorType
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, final
 from weakref import WeakSet
 
 from eagerflow.autograph.tracking.blocks import tracer_here
@@ -21,7 +21,6 @@ from eagerflow.ops.state import callbacks
 from eagerflow.source import is_framework_frame, user_line
 from eagerflow.tracing.tracer import Tracer
 
-_Result = TypeVar("_Result")
 #: attributes that are not in the `__dict__` of an exception
 _LINKS: Final = ("__cause__", "__context__", "__suppress_context__")
 _RAISE: Final = dis.opmap["RAISE_VARARGS"]
@@ -55,23 +54,6 @@ def belongs_to_graph(error: BaseException) -> bool:
         return False
     after = tracer_here().root in _raising and is_stated(error)
     return after or is_symbolic(_taken_apart(error))
-
-
-def result_or_error(
-    run: Callable[[], _Result], known: Callable[[BaseException], bool]
-) -> tuple[_Result, None] | tuple[None, BaseException]:
-    """The result of ``run``, or the known exception that it raises, which is not handled then.
-
-    Args:
-        run: the function to call.
-        known: whether an exception is a known one; others are raised.
-    """
-    try:
-        return run(), None
-    except BaseException as error:
-        if not known(error):
-            raise
-        return None, error
 
 
 def is_users(error: BaseException) -> bool:

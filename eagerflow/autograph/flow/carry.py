@@ -27,7 +27,7 @@ from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_s
 from eagerflow.autograph.values.lists import Appended, NeedsArray, grow, is_outside, one_each
 from eagerflow.autograph.values.value_kinds import are_alike, kind_text, zeros_as
 from eagerflow.capture.access_paths import GONE, Location
-from eagerflow.capture.reachable import cells_of
+from eagerflow.capture.snapshot import cells_of
 from eagerflow.control.loops import scan, trace_while_loop
 from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree

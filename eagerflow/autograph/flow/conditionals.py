@@ -11,7 +11,7 @@ from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.jumps import RESULT
 from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.failures.handlers import refuse_caught
-from eagerflow.autograph.failures.raising import is_users, raise_in_graph, result_or_error
+from eagerflow.autograph.failures.raising import is_users, raise_in_graph
 from eagerflow.autograph.flow.carry import until_known
 from eagerflow.autograph.flow.identity import is_, is_not
 from eagerflow.autograph.tracking.blocks import (
@@ -23,6 +23,7 @@ from eagerflow.autograph.tracking.blocks import (
     attempt,
     code_of,
     note_read,
+    result_or_error,
     tracer_here,
 )
 from eagerflow.autograph.tracking.unbound import forget_name
@@ -30,7 +31,7 @@ from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pi
 from eagerflow.autograph.values.lists import NeedsArray
 from eagerflow.autograph.values.value_kinds import are_alike, kind_text, zeros_as
 from eagerflow.capture.access_paths import GONE, Location
-from eagerflow.capture.reachable import cells_of, handle_location
+from eagerflow.capture.snapshot import cells_of, handle_location
 from eagerflow.control.branches import NO_TEXT, cond
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor

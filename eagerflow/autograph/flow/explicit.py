@@ -16,12 +16,11 @@ from eagerflow.autograph.failures.raising import (
     check_in_graph,
     is_stated,
     is_users,
-    result_or_error,
 )
 from eagerflow.autograph.flow.conditionals import Branches, Raised, telling
 from eagerflow.autograph.flow.loop_statements import first_iteration, raise_in_first_iteration
-from eagerflow.autograph.tracking.blocks import UserCode, attempt
-from eagerflow.capture.reachable import Reachable
+from eagerflow.autograph.tracking.blocks import UserCode, attempt, result_or_error
+from eagerflow.capture.snapshot import Reachable
 from eagerflow.control.branches import cond, switch
 from eagerflow.control.loops import map as map_
 from eagerflow.control.loops import scan, while_loop

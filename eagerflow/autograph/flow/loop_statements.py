@@ -16,12 +16,18 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
-from eagerflow.autograph.failures.raising import is_stated, result_or_error
+from eagerflow.autograph.failures.raising import is_stated
 from eagerflow.autograph.flow.carry import Loop, Names
 from eagerflow.autograph.flow.conditionals import Branches, and_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source, is_askable
 from eagerflow.autograph.flow.unrolled_loops import Iterations
-from eagerflow.autograph.tracking.blocks import UserCode, as_test, refuse_reached, tracer_here
+from eagerflow.autograph.tracking.blocks import (
+    UserCode,
+    as_test,
+    refuse_reached,
+    result_or_error,
+    tracer_here,
+)
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import tensor_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any, Final, NamedTuple, NoReturn, final
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar, final
 
 from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.tracking.unbound import early_read, unbound_reason
 from eagerflow.capture.access_paths import Location
-from eagerflow.capture.reachable import Reachable, handle_location
+from eagerflow.capture.snapshot import Reachable, handle_location
 from eagerflow.core import interpreter, tree
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.interpreter import stack
@@ -20,6 +20,7 @@ from eagerflow.errors import ShapeError, TraceError
 from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
+_Result = TypeVar("_Result")
 #: the effects of a block: the locations by their identities, with their new values, once in handles
 #: of their own and once as they are
 Found = dict[Any, tuple[Location, Any, Any]]
@@ -233,6 +234,23 @@ def references_of_blocks(x: Tensor) -> int:
         count += id(x) in part.updated
         part = part.parent
     return count
+
+
+def result_or_error(
+    run: Callable[[], _Result], known: Callable[[BaseException], bool]
+) -> tuple[_Result, None] | tuple[None, BaseException]:
+    """The result of ``run``, or the known exception that it raises, which is not handled then.
+
+    Args:
+        run: the function to call.
+        known: whether an exception is a known one; others are raised.
+    """
+    try:
+        return run(), None
+    except BaseException as error:
+        if not known(error):
+            raise
+        return None, error
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from eagerflow.autograph.conversion.convert import replacements
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.tracking.blocks import is_reached, tracer_here
 from eagerflow.capture.access_paths import Location
-from eagerflow.capture.reachable import AbstractStandIn, Reachable
+from eagerflow.capture.snapshot import AbstractStandIn, Reachable
 from eagerflow.control.tensor_array import TensorArray
 from eagerflow.core import tree
 from eagerflow.core.tensor import AbstractArray, Tensor

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.access_paths import AccessPath, Root, contents, joined, read_item
-from eagerflow.capture.bytecode import Load
+from eagerflow.capture.code_facts import Load
 from eagerflow.capture.equality import ATOMS, is_plain
 from eagerflow.capture.library_code import is_bare_class, is_library_class
 from eagerflow.capture.reads import Finding, Reads

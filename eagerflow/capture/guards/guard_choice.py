@@ -26,7 +26,8 @@ from typing import Any, Final, final
 
 from eagerflow.capture.access_paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.attributes import Attributes, is_plain_member
-from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
+from eagerflow.capture.bytecode import facts_of, nested
+from eagerflow.capture.code_facts import Facts, Load
 from eagerflow.capture.equality import is_plain
 from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes
 from eagerflow.capture.findings import asks_types, find_calls, note_hidden_state, unwatched

@@ -15,6 +15,7 @@ from operator import is_not
 from types import FunctionType, MethodType
 from typing import Any, Final, final
 
+from eagerflow import settings
 from eagerflow.capture.access_paths import contents
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
 from eagerflow.capture.reads import describe
@@ -23,10 +24,10 @@ from eagerflow.core import tree
 from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import stack
-from eagerflow.core.moves_to_scopes import scope_of_call, text_of_scope
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.hardware import Lane
+from eagerflow.hardware.device_scopes import current_device_scope
 from eagerflow.tracing.numpy_arrays import argument_tensor, is_numpy
 from eagerflow.types import Shape, TensorType
 
@@ -100,8 +101,7 @@ class Call:
         self.names = names
         self.treedefs = treedefs
         tokens = tuple([leaf.token for leaf in leaves])
-        scope = scope_of_call() if stack.scoped or stack.refusing else None
-        self.key = (names, treedefs, tokens, orders, aliases, scope)
+        self.key = (names, treedefs, tokens, orders, aliases, scope_of_call())
 
     @property
     def scope(self) -> str:
@@ -118,6 +118,21 @@ class Call:
     def is_flat(self) -> bool:
         """Whether all arguments are tensors and plain values."""
         return all(type(x) in _FLAT for x in self.values)
+
+
+def scope_of_call() -> Any:
+    """The scope and moves setting for a traced function that is called now: part of its key."""
+    scope = current_device_scope() if stack.scoped else None
+    if stack.refusing and settings.current().moves == "error":
+        return scope, "error"
+    return scope
+
+
+def text_of_scope(part: Any) -> str:
+    """The result of `scope_of_call` as text for messages; empty if there was no scope."""
+    scope, moves = part if isinstance(part, tuple) else (part, "allow")
+    texts = ["" if scope is None else str(scope), "" if moves == "allow" else f"moves={moves!r}"]
+    return ", ".join(filter(None, texts))
 
 
 @final

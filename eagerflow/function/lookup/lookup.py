@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from time import perf_counter
 from types import FunctionType
@@ -17,7 +17,7 @@ from eagerflow.events import RetraceEvent, told
 from eagerflow.function.cache_entry import CacheEntry, uses
 from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.lookup.call_arguments import Call, Signature
-from eagerflow.function.lookup.retrace_reasons import Reason, RetraceCounts, reason_of
+from eagerflow.function.lookup.retrace_reasons import Reason, reason_of, warning_due
 from eagerflow.function.lookup.shortcuts import Shortcuts
 from eagerflow.function.lookup.trace_cache import Cache
 from eagerflow.function.new_traces.make_entry import TraceRequest, make_entry
@@ -78,7 +78,7 @@ class Lookup:
         self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
         self.placer: Placer | None = None
         self._traced = 0  # number of traces made
-        self._retraces = RetraceCounts()
+        self._culprits: Counter[str] = Counter()  # of traces after the first
         self._told: set[str] = set()
         self._unrepeated: set[str] = set()
         # first None: once `_inherit` has registered the lookup, another thread may read it
@@ -157,13 +157,19 @@ class Lookup:
         entry.record.seconds = perf_counter() - start
         self.records.append(entry.record)
         self._traced += 1
-        warning = self._retraces.warning(self.name, reason, entry.record)
-        if warning:
-            warn(warning, RetraceWarning)
+        if reason.culprit:
+            self._tell_retrace(reason, entry.record)
         self._tell(entry.record.notes, TraceWarning)
         self.cache.add(call, entry)
         entry.guards.read()  # the first check decides which captured tensors are one object
         return entry, first
+
+    def _tell_retrace(self, reason: Reason, record: TraceRecord) -> None:
+        """Warn of a difference that made many traces."""
+        self._culprits[reason.culprit] += 1
+        warning = warning_due(self.name, reason, record, self._culprits[reason.culprit] + 1)
+        if warning:
+            warn(warning, RetraceWarning)
 
     def _tell(self, notes: Iterable[str], kind: type[TraceWarning]) -> None:
         """Warn of each note, once."""
@@ -246,7 +252,7 @@ class Lookup:
             self.records.clear()
             self._forgotten.clear()
             self._traced = 0
-            self._retraces.clear()
+            self._culprits.clear()
             self._told.clear()
             self._unrepeated.clear()
 

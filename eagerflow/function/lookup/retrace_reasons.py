@@ -9,10 +9,9 @@ from typing import Final, final
 from eagerflow.capture.equality import same_value
 from eagerflow.capture.inputs_and_stores import fits
 from eagerflow.capture.static_keys import IdentityKey
-from eagerflow.core.moves_to_scopes import text_of_scope
 from eagerflow.function.cache_entry import CacheEntry
 from eagerflow.function.explanations import TOLD, LeafRecord, TraceRecord
-from eagerflow.function.lookup.call_arguments import FOREIGN, Call, Leaf
+from eagerflow.function.lookup.call_arguments import FOREIGN, Call, Leaf, text_of_scope
 from eagerflow.function.lookup.symbolic_remedies import remedy_for
 from eagerflow.function.lookup.trace_cache import Cache
 from eagerflow.ops.names.random import Generator
@@ -64,39 +63,26 @@ class Reason:
         return self.text.endswith((": was True, now False", ": was False, now True"))
 
 
-@final
-class RetraceCounts:
-    """Numbers of traces of one function by culprit, which decide about `RetraceWarning`."""
+def warning_due(name: str, reason: Reason, record: TraceRecord, count: int) -> str:
+    """The text of the `RetraceWarning` due with a trace; empty if none is due.
 
-    def __init__(self) -> None:
-        self._traces: dict[str, int] = {}
-
-    def warning(self, name: str, reason: Reason, record: TraceRecord) -> str:
-        """Count a trace, and return the text of the warning due with it; empty if none is due.
-
-        Args:
-            name: of the function.
-            reason: of the trace.
-            record: of the trace.
-        """
-        if not reason.culprit:
-            return ""
-        count = self._traces[reason.culprit] = self._traces.get(reason.culprit, 1) + 1
-        if count != (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
-            return ""
-        static = "".join(
-            f"; static: {item}{remedy_for(reason.culprit, item)}"
-            for item in record.static_of(reason.culprit)[:1]
-        )
-        remedy = f"; {reason.remedy}" if reason.remedy else ""
-        if record.reader:
-            remedy = f", read at {record.reader}; {_OF_THE_GRAPH}"
-        why = f"{reason.clause}{static}{remedy}"
-        return f"{name} was traced {count} times {why}; f.explain() lists them"
-
-    def clear(self) -> None:
-        """Count from the beginning."""
-        self._traces.clear()
+    Args:
+        name: of the function.
+        reason: of the trace, which has a culprit.
+        record: of the trace.
+        count: number of traces with this culprit, with the one before it.
+    """
+    if count != (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
+        return ""
+    static = "".join(
+        f"; static: {item}{remedy_for(reason.culprit, item)}"
+        for item in record.static_of(reason.culprit)[:1]
+    )
+    remedy = f"; {reason.remedy}" if reason.remedy else ""
+    if record.reader:
+        remedy = f", read at {record.reader}; {_OF_THE_GRAPH}"
+    why = f"{reason.clause}{static}{remedy}"
+    return f"{name} was traced {count} times {why}; f.explain() lists them"
 
 
 def reason_of(call: Call, cache: Cache) -> Reason:

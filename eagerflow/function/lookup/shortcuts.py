@@ -35,10 +35,10 @@ from types import CodeType, FunctionType
 from typing import Any, Final, final
 
 from eagerflow.core.interpreter import stack
-from eagerflow.core.moves_to_scopes import scope_of_call
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.to_tensor import as_tensor
 from eagerflow.function.cache_entry import CacheEntry, uses
+from eagerflow.function.lookup.call_arguments import scope_of_call
 from eagerflow.hardware import as_device
 
 #: result of a shortcut for arguments that it does not take

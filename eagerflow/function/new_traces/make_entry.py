@@ -15,8 +15,8 @@ import eagerflow.function.new_traces.lru_caches  # noqa: F401 - it registers the
 from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call
 from eagerflow.autograph.flow.unrolled_loops import LARGE, loops, unrolled_loops
-from eagerflow.autograph.operators import run
-from eagerflow.autograph.values.lists import note_lists
+from eagerflow.autograph.operators import leave_to_graph, result_with_lists
+from eagerflow.autograph.values.lists import grown_in, note_lists
 from eagerflow.capture.access_paths import AccessPath
 from eagerflow.capture.argument_containers import (
     Apart,
@@ -150,7 +150,7 @@ class _Maker:
         with self._scopes():
             try:
                 with names:
-                    result = run(function, args, kwargs, tracer)
+                    result = self._result(function, args, kwargs)
                 if whole.foreign is not None:
                     raise whole.foreign
             except Exception as error:
@@ -170,6 +170,16 @@ class _Maker:
             whole.structures.settle(outside.reads)
             entry.guards.rely(whole.structures)
         return entry
+
+    def _result(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """The result of the function; None if it raised an exception that the graph raises."""
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            if not leave_to_graph(error, self.tracer):
+                raise
+            return None
+        return result_with_lists(result, function) if self.tracer in grown_in else result
 
     def _has_acted(self, outside: Outside) -> bool:
         """Whether the function has had an effect, in Python or in the graph."""
@@ -424,7 +434,9 @@ class _Maker:
             return self.leaves[leaf].name if leaf is not None else source_of(root).text
 
         assert self.tracer.whole.decisions is not None
-        return list(self.tracer.whole.decisions.conditions(source_of, name_of))
+        answers = self.tracer.whole.decisions.answers.values()
+        conditions = [answer.condition(source_of, name_of) for answer in answers]
+        return [one for one in conditions if one is not None]
 
     def _record(self, static: dict[int, Any], outside: Outside) -> TraceRecord:
         types = []

@@ -8,14 +8,16 @@ must not depend on whether the sizes are known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from eagerflow.core.interpreter import is_followed, is_traced, stack
-from eagerflow.core.op import functions
+from eagerflow.core.op import bind, declare, functions
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.to_tensor import TensorLike
 from eagerflow.dims import maximum, same
 from eagerflow.types import Shape, same_shape
+
+_broadcast_to: Final = declare("broadcast_to")
 
 
 def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
@@ -64,10 +66,10 @@ def _same(a: Shape, b: Shape) -> bool:
 def spread(g: Tensor, like: AbstractArray, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """``g``, the cotangent of a reduction of ``like`` over ``axis``, in the shape of ``like``."""
     shape = like.shape
-    if not keepdims:
+    if not keepdims and g.shape:
         g = functions["reshape"](g, tuple(1 if i in axis else d for i, d in enumerate(shape)))
     if _matters(g) or not _same(g.shape, shape):
-        g = functions["broadcast_to"](g, shape)
+        g = bind(_broadcast_to, g, shape=shape)
     return g
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.op import get_op
@@ -28,6 +29,7 @@ from eagerflow.dims import resolving
 from eagerflow.errors import EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_number, kind_of
+from eagerflow.running_node import CODE_FILE
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from eagerflow_kernels.native.fusion import NativeRegion
 
 _FENCES: Final = ("fence", "blocks")
+_serial: Final = count(1)
 
 
 def generate(
@@ -187,8 +190,18 @@ class _Writer:
         quiet = self.comparison is None and all(line.called in self.kernels for line in units)
         text = [text for text, _ in self.called] + self.text
         where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
-        names = self.expressions.names
-        return Code(name, self.program, text, where, names, self.calls, self.kernels, quiet)
+        return self._compiled(name, "\n".join(text), where, quiet)
+
+    def _compiled(self, name: str, text: str, where: list[int], quiet: bool) -> Code:
+        """The code of a text; its functions share their globals."""
+        file, names = f"{CODE_FILE}{next(_serial)}: {name}>", self.expressions.names
+        for inner in compile(text, file, "exec").co_consts:
+            if isinstance(inner, CodeType):
+                names[inner.co_name] = FunctionType(inner, names)
+        chains = {last: call.members for last, call in self.calls.items()}
+        return Code(
+            names["run"], text, self.program, file, where, self.calls, chains, self.kernels, quiet
+        )
 
     def units_of(self, lines: list[Instruction]) -> list[Instruction]:
         """The instructions of a block as they run, with each region as one."""

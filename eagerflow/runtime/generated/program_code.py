@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
-from types import CodeType, FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
-from eagerflow.running_node import CODE_FILE
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.source import variables_of
 
 if TYPE_CHECKING:
     from eagerflow_kernels.native.fusion import NativeRegion
-
-_serial: Final = count(1)
 
 
 class FusedCall(NamedTuple):
@@ -35,6 +32,7 @@ class FusedCall(NamedTuple):
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
 class Code:
     """A program as Python code, as `codegen.py` writes it.
 
@@ -50,24 +48,15 @@ class Code:
         quiet: whether it raises no floating-point warning, as it calls only kernels of regions.
     """
 
-    __slots__ = ("calls", "chains", "file", "kernels", "lines", "program", "quiet", "run", "text")
-
-    def __init__(
-        self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
-        names: dict[str, Any], calls: Mapping[int, FusedCall],
-        kernels: Mapping[str, NativeRegion], quiet: bool,
-    ) -> None:  # fmt: skip
-        self.program, self.quiet = program, quiet
-        self.calls, self.kernels = calls, kernels
-        self.chains = {last: call.members for last, call in calls.items()}
-        self.text = "\n".join(lines)
-        self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
-        self.lines = where
-        module = compile(self.text, self.file, "exec")
-        for inner in module.co_consts:
-            if isinstance(inner, CodeType):
-                names[inner.co_name] = FunctionType(inner, names)
-        self.run: Callable[..., tuple[Any, ...]] = names["run"]
+    run: Callable[..., tuple[Any, ...]]
+    text: str
+    program: Instructions
+    file: str
+    lines: Sequence[int]
+    calls: Mapping[int, FusedCall]
+    chains: Mapping[int, tuple[int, ...]]
+    kernels: Mapping[str, NativeRegion]
+    quiet: bool
 
     def loops(self, index: int, frames: Iterable[FrameType]) -> list[tuple[Instruction, Node, int]]:
         """The loops around an instruction, itself included, innermost first, with the iteration.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.autodiff.marks import attach, find, strip
+from eagerflow.core.interpreter import attach_note, find_note, strip_notes
 
 X = ef.tensor([1.0, 2.0, 3.0])
 
@@ -51,22 +51,22 @@ class Owner:
 def test_notes_of_several_owners() -> None:
     a, b = Owner(), Owner()
     x = ef.tensor(1.0)
-    attach(x, ref(a), 1)
-    attach(x, ref(b), 2)
-    attach(x, ref(a), 3)
-    assert (find(x._mark, ref(a)), find(x._mark, ref(b))) == (3, 2)
+    attach_note(x, ref(a), 1)
+    attach_note(x, ref(b), 2)
+    attach_note(x, ref(a), 3)
+    assert (find_note(x._mark, ref(a)), find_note(x._mark, ref(b))) == (3, 2)
     y = copy.copy(x)
-    strip(x, ref(a))
-    assert (find(x._mark, ref(a)), find(x._mark, ref(b))) == (None, 2)
-    assert find(y._mark, ref(a)) == 3
+    strip_notes(x, ref(a))
+    assert (find_note(x._mark, ref(a)), find_note(x._mark, ref(b))) == (None, 2)
+    assert find_note(y._mark, ref(a)) == 3
 
 
 def test_notes_of_owners_that_are_gone_are_dropped() -> None:
     x, a = ef.tensor(1.0), Owner()
-    attach(x, ref(a), 1)
+    attach_note(x, ref(a), 1)
     del a
     b = Owner()
-    attach(x, ref(b), 2)
+    attach_note(x, ref(b), 2)
     assert x._mark == (ref(b), 2, None)
 
 
