@@ -8,18 +8,17 @@ import pytest
 
 import eagerflow as ef
 
+#: losses whose cotangents depend on ``x``, and the ops that bring these into the shape of ``x``
 LOSSES: dict[str, tuple[Callable[[ef.Tensor], ef.Tensor], list[str]]] = {
-    "all axes": (lambda x: x.sum(), ["broadcast_to"]),
-    "one axis of two": (lambda x: x.sum(axis=1).sum(), ["broadcast_to", "reshape", "broadcast_to"]),
-    "kept axes": (lambda x: x.sum(keepdims=True).reshape(()), ["reshape", "broadcast_to"]),
+    "all axes": (lambda x: x.sum() ** 2, ["broadcast_to"]),
+    "one axis": (lambda x: (x.sum(axis=1) ** 2).sum(), ["reshape", "broadcast_to"]),
+    "kept axes": (lambda x: (x.sum(keepdims=True) ** 2).sum(), ["broadcast_to"]),
 }
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_cotangent_without_axes_is_spread_at_once(name: str) -> None:
     loss, ops = LOSSES[name]
-    x = ef.ones((2, 3))
-    graph = ef.trace(ef.grad(loss)).graph_for(x)
-    repeated = [node.op for node in graph.nodes if node.op in ("reshape", "broadcast_to")]
-    assert repeated[-len(ops) :] == ops
-    assert ef.grad(loss)(x).tolist() == [[1.0] * 3] * 2
+    graph = ef.trace(ef.grad(loss)).graph(ef.ones((2, 3)))
+    spreading = [node.op for node in graph.nodes if node.op in ("reshape", "broadcast_to")]
+    assert spreading == ops
