@@ -50,6 +50,8 @@ _STEADY_SECONDS: Final = 1.0
 _NONE: Final[deque[int]] = deque(maxlen=0)
 _NOTHING: Final = np.empty(0, np.uint8)
 _NO_CONTENT: Final = SlabContent(_NOTHING)
+#: number of messages that have to name a slab with held frames, or they were held in vain
+_WORTH: Final = 16
 #: sizes are multiples of this
 _GRAIN: Final = 1 << 16
 #: a slab may be this many times as large as what is written into it
@@ -256,6 +258,8 @@ class KeptSlabs:
             self._collect()
             line = self._line(name)
             slab = line.slab_for(size, whole, origin)
+            if slab is None and self._let_go_of_forsaken(line):
+                slab = line.slab_for(size, whole, origin)
             if slab is None and not self._make_room(line, whole):
                 slab = line.oldest_for(size, whole)
                 if slab is None:
@@ -341,6 +345,18 @@ class KeptSlabs:
             else:
                 self._uncount(slab.line, slab.size)
                 slab.close()
+
+    def _let_go_of_forsaken(self, line: _Line) -> bool:
+        """Let go of frames that nothing else sees any more; whether there were any."""
+        forsaken = [slab for slab in line.free if slab.content.is_forsaken]
+        for slab in forsaken:
+            if slab.use < _WORTH:
+                line.repeated.held_in_vain(slab.content.origin)
+            if slab.is_fixed:
+                self._drop(slab)
+            else:
+                slab.content.clear()
+        return bool(forsaken)
 
     def _make_room(self, line: _Line, size: int) -> bool:
         """Whether there is room for a new slab, after dropping free ones."""

@@ -12,7 +12,10 @@ sent copy it. So only frames that have been seen not to change are held:
 4. From then on messages name that slab, and its bytes are neither read nor written. What lies in a
    fixed slab is read in place by a receiver that is a task.
 
-What is held is let go of with the next frames written into the slab, and with the slab.
+What is held is let go of with the next frames written into the slab, and with the slab. That is
+when room is needed and nothing else sees the frames any more: a variable was assigned. If that
+happens soon, they were held in vain, and the next frames for that receiver have to be sent more
+often before they are held: a variable may be assigned its own value again and again.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Sequence
+from sys import getrefcount
 from typing import Any, Final, final
 
 import numpy as np
@@ -34,6 +38,8 @@ Origin = tuple[tuple[int, int], ...]
 _SAMPLES: Final = 64
 #: number of messages that are remembered for a receiver
 _REMEMBERED: Final = 256
+#: limit on the number of sends without a change before frames seem unchanged
+_PATIENCE: Final = 1024
 #: stands for the bytes of frames that have changed unnoticed
 _CHANGING: Final = b""
 
@@ -68,22 +74,30 @@ class RepeatedFrames:
     """
 
     def __init__(self) -> None:
-        self._noted: OrderedDict[Origin, bytes] = OrderedDict()
+        #: how frames looked, and how often they have been sent again looking like that
+        self._noted: OrderedDict[Origin, tuple[bytes, int]] = OrderedDict()
+        self._patience = 1
 
     def seem_unchanged(self, origin: Origin, arrays: Sequence[_Bytes]) -> bool:
         """Whether some frames look as they did when they were sent last; notes how they look."""
-        known = self._noted.pop(origin, None)
+        known, times = self._noted.pop(origin, (None, 0))
         looks = _CHANGING
         if known != _CHANGING:
             looks = b"".join([x[:: 1 + len(x) // _SAMPLES].tobytes() for x in arrays])
-        self._noted[origin] = looks
+        times = times + 1 if known == looks != _CHANGING else 0
+        self._noted[origin] = looks, times
         if len(self._noted) > _REMEMBERED:
             self._noted.popitem(last=False)
-        return known == looks != _CHANGING
+        return times >= self._patience
 
     def changed(self, origin: Origin) -> None:
         """Note that frames that seemed unchanged have changed: they are not compared again."""
-        self._noted[origin] = _CHANGING
+        self._noted[origin] = _CHANGING, 0
+
+    def held_in_vain(self, origin: Origin | None) -> None:
+        """Note that frames were held, and soon nothing else saw them any more."""
+        self._patience = min(2 * self._patience, _PATIENCE)
+        self._noted.pop(origin, None)  # type: ignore[arg-type]  # None is none of them
 
 
 @final
@@ -108,6 +122,11 @@ class SlabContent:
     def is_held(self) -> bool:
         """Whether the frames are held."""
         return bool(self._held)
+
+    @property
+    def is_forsaken(self) -> bool:
+        """Whether the frames are held, and nothing else sees the memory of any of them."""
+        return bool(self._held) and all(_references(x) <= _ALONE for x in self._held)
 
     def moved(self) -> SlabContent:
         """What is held, as the content of a slab without memory here."""
@@ -151,3 +170,16 @@ class SlabContent:
             _compare(where + start, x.ctypes.data, nbytes)
             for x, (_, start, nbytes) in zip(arrays, places, strict=True)
         )
+
+
+def _references(x: _Bytes) -> int:
+    """The number of references to the array whose memory a frame shows, which `arrays_of` gave."""
+    shown: Any = x.base
+    if isinstance(shown, memoryview):
+        shown = shown.obj
+    owner = shown if getattr(shown, "base", None) is None else shown.base
+    return getrefcount(owner) - (shown is owner)
+
+
+#: result of `_references` if nothing but a frame sees the memory
+_ALONE: Final = _references(arrays_of([np.empty(8, np.uint8).data])[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from sys import getrefcount
 from time import monotonic
 from typing import Any
@@ -112,6 +113,46 @@ def test_another_value_takes_the_place_of_what_is_held(pair: tuple[Slabs, Slabs]
     pair[0].settle(monotonic() + IDLE_SECONDS + 1)
     assert pair[0]._kept.held == 0
     assert getrefcount(old) == alone + 1
+
+
+def test_what_nothing_else_sees_any_more_makes_room(pair: tuple[Slabs, Slabs]) -> None:
+    """No ten seconds pass until the memory of a variable that was assigned is free."""
+    old = new(1)
+    for _ in range(LEARNT):
+        sent(pair, old)
+    last = weakref.ref(old)
+    del old
+    assert last() is not None
+    sent(pair, new(2))
+    assert last() is None
+    assert pair[0]._kept.held == LONG
+    view = new(3)[::-1][::-1]  # as that of a variable
+    for _ in range(2 * LEARNT):
+        sent(pair, view)
+    assert is_held(pair, view)
+    owner = weakref.ref(view.base)
+    kept = view.base
+    del view
+    sent(pair, new(4), new(5))
+    assert owner() is not None  # somebody else has it
+    del kept
+    sent(pair, new(6), new(7), new(8))  # for the last there is no slab
+    assert owner() is None
+
+
+def test_a_variable_that_is_assigned_its_own_value_is_seldom_held(
+    pair: tuple[Slabs, Slabs],
+) -> None:
+    """Each time it would cost a copy of the variable and a new slab."""
+    value, holds = new(1), 0
+    for _ in range(300):
+        (arrived,) = sent(pair, value)
+        assert bytes(arrived) == bytes(new(1))
+        if is_held(pair, value):
+            holds += 1
+            value = value.copy()  # as an assignment does, which cannot write in place
+        assert pair[0]._kept.held <= 2 * LONG
+    assert 1 < holds <= 8  # after 3 sends, and then after 4, 6, 10, 18, ...
 
 
 def test_several_values_have_slabs_of_their_own(
