@@ -138,6 +138,7 @@ class Op:
     updates: str | None
     errors_as: str | None
     with_gradient: str | None
+    pair: str | None
     draws: bool
     inline: InlineRule | None
     on_stack: StackRule | None

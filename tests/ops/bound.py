@@ -40,6 +40,7 @@ ELSEWHERE = {
     "check_parameters": "tests/ops/random/test_symbolic_draws.py",
     "matmul_like": "tests/ops/linalg/test_matmul_like.py",
     "softmax_cross_entropy_with_gradient": "tests/graph/passes/test_share.py",
+    "segment_sums": "tests/graph/passes/test_share.py",
     "check_sizes": "tests/ops/rules/test_sizes.py",
     "set_key": "tests/capture/test_random_state.py",
     **dict.fromkeys(_of_queues(), "tests/resources/queues"),

@@ -150,12 +150,12 @@ def test_rows_of_cotangents_are_taken_one_by_one(name: str) -> None:
 
 def test_ops_that_are_named_in_facts() -> None:
     for op in OPS.values():
-        for other in (op.updates, op.with_gradient):
+        for other in (op.updates, op.with_gradient, op.pair):
             assert other is None or other in OPS
         if op.updates is not None:
             assert OPS[op.updates].ieee
             assert op.effect == "writes"
-        if op.with_gradient is not None:
-            assert OPS[op.with_gradient].outputs == 2
+        for both in (op.with_gradient, op.pair):
+            assert both is None or OPS[both].outputs == 2
         if op.errors_as:
             assert op.errors_as in functions or hasattr(ef.nn.functional, op.errors_as)

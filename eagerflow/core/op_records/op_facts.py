@@ -152,6 +152,8 @@ class OpFacts(AlgebraFacts, total=False):
             begin if no public function is on the stack (in a graph); empty for none.
         with_gradient: of a loss whose gradient is the same op with one more input, the name of the
             op that gives both.
+        pair: of an op whose inputs are values and indices, the name of the op that computes it for
+            two arrays of values by the same indices.
         draws: whether it takes a ticket of the generator that is its attribute ``resource``, and
             does nothing else to state.
         inline: an expression equivalent to the portable kernel that takes less time than a call.
@@ -201,6 +203,7 @@ class OpFacts(AlgebraFacts, total=False):
     updates: str | None
     errors_as: str | None
     with_gradient: str | None
+    pair: str | None
     draws: bool
     inline: InlineRule | None
     on_stack: StackRule | None
@@ -227,8 +230,8 @@ GENERAL: Final[OpFacts] = {
     "outputs": 1, "elementwise": False, "ieee": False, "storage": "either", "order": "unknown",
     "array_scalars": False, "fails_on": "values", "raises": (), "linear_rows": False,
     "resource": None, "reads_variable": False, "updates": None, "errors_as": None,
-    "with_gradient": None, "draws": False, "inline": None, "on_stack": None, "calls_user": False,
-    "host_inputs": (), "host_outputs": (), "on_host": False,
+    "with_gradient": None, "pair": None, "draws": False, "inline": None, "on_stack": None,
+    "calls_user": False, "host_inputs": (), "host_outputs": (), "on_host": False,
     "reaches": "nothing", "holds": False, "releases": False, "many": False, "fill": None,
     "sums": False, "row_sum": None, "remedy": "", "gradient_remedy": "", "batch": None,
 }  # fmt: skip

@@ -12,11 +12,12 @@ from typing import Final, final
 from eagerflow import settings
 from eagerflow.core.op import find_op
 from eagerflow.graph.ir import Graph
-from eagerflow.graph.passes.cse import cse, share
+from eagerflow.graph.passes.cse import cse
 from eagerflow.graph.passes.donate import donate
 from eagerflow.graph.passes.fold import fold
 from eagerflow.graph.passes.prune import prune
 from eagerflow.graph.passes.rewrite import Change, Origin, Pass, Report, is_large
+from eagerflow.graph.passes.share import share
 from eagerflow.graph.passes.simplify import has_rules, simplify
 from eagerflow.graph.signatures import is_constant
 from eagerflow.graph.verify import verify
@@ -130,7 +131,7 @@ class _Work:
             if has_rules(op):
                 self.without.discard(simplify)
             record = find_op(op)
-            if record is not None and record.with_gradient is not None:
+            if record is not None and (record.with_gradient or record.pair):
                 self.without.discard(share)
 
     def _see(self, graph: Graph) -> None:

@@ -1,7 +1,7 @@
 """Common-subexpression elimination: equal nodes are merged into one.
 
 `cse` merges equal nodes, and loop-carried values that start equal and stay equal in each
-iteration; `share` computes a loss together with the gradient that repeats its work.
+iteration.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from collections.abc import Callable, Hashable, Sequence
 from struct import pack
 from typing import Any, Final, final
 
-from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.passes.rewrite import Form, Pass, Report, Rewriter, is_pure, shown
+from eagerflow.graph.passes.rewrite import Pass, Report, Rewriter, is_pure, shown
 from eagerflow.graph.signatures import fits, is_loop
 from eagerflow.hardware import Device
 from eagerflow.types import BYTES, LIST, DType
-from eagerflow_kernels.table import is_replaced
 
 #: arrays of more bytes are the same only if they are the same object
 _CONTENT_LIMIT: Final = 1 << 20
@@ -216,55 +214,3 @@ def _with_twins(graph: Graph, twins: dict[int, int]) -> Graph:
     rewriter = Rewriter("cse", graph)
     rewriter.replaced = {graph.inputs[i]: graph.inputs[first] for i, first in twins.items()}
     return rewriter.build()
-
-
-# --- losses and their gradients ----------------------------------------------------------------
-
-
-def share(graph: Graph) -> tuple[Graph, Report]:
-    """Compute losses together with their gradients, where the cotangent is known before the loss.
-
-    It is known unless the loss is multiplied by a value that is computed later. A loss whose kernel
-    was replaced by a user stays: the op that computes both has another kernel.
-    """
-    rewriter = Rewriter("share", graph)
-    losses: dict[Any, Node] = {}
-    joined: set[Node] = set()
-    for node in graph.nodes:
-        if node.attrs:
-            rewriter.inside(node, share)
-        op = find_op(node.op)
-        if op is None or op.with_gradient is None or node.control_inputs:
-            continue
-        if is_replaced(node.op) or is_replaced(op.with_gradient):
-            continue  # kernels of users need not agree with each other
-        form = rewriter.form(node)
-        first = losses.setdefault(_loss_key(node, form), node)
-        is_gradient = len(form.inputs) > len(rewriter.form(first).inputs)
-        if is_gradient and first not in joined and _is_known_before(rewriter, form, first):
-            joined.add(first)
-            text = f"{shown(first)} and its gradient {shown(node)} are computed together"
-            rewriter.join(first, node, op.with_gradient, text)
-    return rewriter.finish()
-
-
-def _loss_key(node: Node, form: Form) -> Any:
-    """A key that a loss and its gradient share."""
-    attrs = tuple(sorted(form.attrs.items()))
-    return (form.op, form.inputs[:2], attrs, node.device, node.because)
-
-
-def _is_known_before(rewriter: Rewriter, form: Form, first: Node) -> bool:
-    """Whether the last input is computed before ``first``; a constant is moved there."""
-    maker = form.inputs[-1].node
-    if maker is None:
-        return True
-    order = rewriter.order
-    position = order.index(first)
-    if maker in order[:position]:
-        return True
-    if maker.op != "constant" or maker.control_inputs:
-        return False
-    rest = [node for node in order if node is not maker]
-    rewriter.order = [*rest[:position], maker, *rest[position:]]
-    return True

@@ -175,13 +175,13 @@ class Rewriter:
         self.forms[node] = tuple(forms)
         self.note(text, node)
 
-    def join(self, first: Node, second: Node, op: str, text: str) -> None:
-        """Replace two nodes by ``op`` of the inputs of ``second``, which gives the outputs of both.
+    def join(self, first: Node, second: Node, form: Form, text: str) -> None:
+        """Replace two nodes by one of a given form, which gives the outputs of both.
 
-        Call it when the inputs of ``second`` are final and come before ``first`` in `order`.
+        Call it when the inputs of ``form`` are final and come before ``first`` in `order`.
         """
         self._joined[first] = second
-        self.forms[first] = (self.form(second)._replace(op=op),)
+        self.forms[first] = (form,)
         self.dropped.add(second)
         self.note(text, first)
 

@@ -55,6 +55,38 @@ _sum = define(
     row_sum=RowSum(
         lambda values, ids, shape, attrs: same(attrs["num_segments"], shape[0]), IndexedSlices
     ),
+    pair="segment_sums",
+    batch=each_row,
+)
+
+
+def _both_types(
+    first: TensorType, second: TensorType, segment_ids: TensorType, *, num_segments: int
+) -> tuple[TensorType, TensorType]:
+    sums = _rule(NUMERIC)
+    return (
+        sums(first, segment_ids, num_segments=num_segments),
+        sums(second, segment_ids, num_segments=num_segments),
+    )
+
+
+def _both_vjp(
+    i: int, g: tuple[Tensor, Tensor], out: Any, first: Tensor, second: Tensor, ids: Tensor, *,
+    num_segments: int,
+) -> Tensor | None:  # fmt: skip
+    return take(g[i], ids, axis=0) if i < 2 else None
+
+
+# The pass `share` merges two sums by the same ids into this op.
+define(
+    "segment_sums",
+    infer=_both_types,
+    vjp=_both_vjp,
+    saved="indices",
+    precision="accumulate",
+    cost=per_input(4),
+    outputs=2,
+    errors_as="segment_sum",
     batch=each_row,
 )
 

@@ -22,6 +22,15 @@ def segment_sum(values: Array, segment_ids: Array, *, num_segments: int) -> Any:
     return summed_rows(values, segment_ids, num_segments)
 
 
+@special("segment_sums", "cpu")
+def segment_sums(
+    first: Array, second: Array, segment_ids: Array, *, num_segments: int
+) -> tuple[Any, Any]:
+    """`segment_sum` of two arrays by the same ids."""
+    one = segment_sum(first, segment_ids, num_segments=num_segments)
+    return one, segment_sum(second, segment_ids, num_segments=num_segments)
+
+
 def summed_rows(values: Array, ids: Array, count: int) -> Array:
     """The sums of the rows of each id from 0 to ``count - 1``, added in the order of the rows."""
     from scipy.sparse import csc_array  # noqa: PLC0415 - `import eagerflow` must not load SciPy

@@ -29,11 +29,13 @@ from eagerflow_kernels.native.op_rules import (
     OPS,
     PORTABLE,
     SUMS,
+    SUMS_AND_NUMBERS,
     NativeOp,
     half_cast_loops,
     loops_of,
     loss_loops,
     name_of,
+    sums_and_numbers_loops,
     sums_loops,
 )
 from eagerflow_kernels.native.processors import TargetName, best_target
@@ -223,8 +225,13 @@ def _sums(kind: Kind) -> np.ufunc:
     return _ufunc(name_of(SUMS, kind), best_target(), lambda: sums_loops(kind))
 
 
+def _sums_and_numbers(kind: Kind, of_numbers: Kind) -> np.ufunc:
+    name = name_of(f"{SUMS_AND_NUMBERS}_{kind}", of_numbers)
+    return _ufunc(name, best_target(), lambda: sums_and_numbers_loops(kind, of_numbers))
+
+
 #: the callable forms of ops that add rows of the same number
-SEGMENTS: Final = segments_by(_sums)
+SEGMENTS: Final = segments_by(_sums, _sums_and_numbers)
 
 
 def is_native_kernel(name: str, kernel: object) -> bool:
@@ -255,13 +262,13 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
         return DRAWS[name]
     if name == "cast" and dtypes in _HALF_CASTS:
         return cast_by(half_cast(_HALF_CASTS[dtypes]))
+    if name in SEGMENTS:
+        return SEGMENTS[name] if any(dtype in _CALLED for dtype in dtypes) else None
     kind = _CALLED.get(dtypes[0]) if dtypes else None
     if kind is None:
         return None
     if name in LOSSES:
         return LOSSES[name]
-    if name in SEGMENTS:
-        return SEGMENTS[name]
     op = OPS.get(name)
     if op is None or len(set(dtypes)) != 1 or name in PORTABLE or kind not in op.kinds:
         return None

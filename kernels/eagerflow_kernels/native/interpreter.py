@@ -88,8 +88,9 @@ def _row(loops: Loops, arrays: list[Any], length: int) -> list[list[Any]]:
         if term.operation == SCATTER:
             elements, (place,) = operands
             x = loops.terms[term.operands[0]]
-            elements = elements if x.inner else elements * length
-            values.append([_scattered(x.kind, arrays[term.constant], int(place), elements)])
+            table, inner = arrays[term.constant], loops.inputs[term.constant].inner
+            elements = elements * length if inner and not x.inner else elements
+            values.append([_scattered(x.kind, table, int(place), elements, inner=inner)])
             continue
         count = length if term.inner else 1
         spread = [x if len(x) == count or not term.inner else x * count for x in operands]
@@ -117,12 +118,12 @@ def _element(term: Term, arrays: list[Any], length: int, operands: list[Any], i:
     return _OPERATIONS[term.operation](term, *operands)
 
 
-def _scattered(kind: Kind, table: Any, place: int, elements: Sequence[Any]) -> Any:
+def _scattered(kind: Kind, table: Any, place: int, elements: Sequence[Any], *, inner: bool) -> Any:
     """Add elements to a row of a table, if there is one of that number: whether there is."""
     there = 0 <= place < len(table)
-    if there:
-        for i, x in enumerate(elements):
-            table[place][i] = _OPERATIONS["add"](Term("add", kind, False), table[place][i], x)
+    for i, x in enumerate(elements if there else ()):
+        at = (place, i) if inner else place
+        table[at] = _OPERATIONS["add"](Term("add", kind, False), table[at], x)
     return DTYPES["bool"](there)
 
 

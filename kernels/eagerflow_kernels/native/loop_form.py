@@ -123,8 +123,8 @@ TALLIES: Final = 16
 BLOCK: Final = 128
 
 #: the operation that adds the elements of a row to the row of a table whose number, an i64, is its
-#: second operand; rows do so in their order. It is true, or false if the table has no such row:
-#: then nothing changes
+#: second operand, or a number of the row to an element of a table without the inner axis; rows do
+#: so in their order. It is true, or false if the table has no such row: then nothing changes
 SCATTER: Final = "scatter_add"
 
 #: operations without operands
@@ -163,8 +163,8 @@ class LoopArray:
     Attributes:
         kind: of its elements.
         inner: whether it has an element for each element of a row, or one for each row.
-        table: whether it has rows of its own, of which each row picks one, or adds to one. Then
-            the inner axis is its first axis, and its rows are the second.
+        table: whether it has rows of its own, of which each row picks one, or adds to one. Its
+            rows are its last axis, after the inner axis if it has that.
         shared: whether it has the inner axis only: its step from row to row is 0.
     """
 
@@ -215,16 +215,24 @@ class LoopSignature:
         return LoopSignature(name, inputs, outputs, any(a.inner for a in (*inputs, *outputs)))
 
 
+#: the text of the axes of an array, by whether it has the inner axis, is a table, and is shared
+_AXES: Final = {
+    (False, False, False): "", (True, False, False): "[n]", (True, False, True): "[=n]",
+    (True, True, False): "[*,n]", (False, True, False): "[*]",
+}  # fmt: skip
+
+
 def _shown(array: LoopArray) -> str:
-    axes = "[*,n]" if array.table else "[=n]" if array.shared else "[n]" if array.inner else ""
-    return f"{array.kind}{axes}"
+    return f"{array.kind}{_AXES[array.inner, array.table, array.shared]}"
 
 
 def _read(text: str) -> LoopArray:
-    table = text.endswith("[*,n]")
-    shared = text.endswith("[=n]")
-    inner = table or shared or text.endswith("[n]")
-    return LoopArray(_kind(text.partition("[")[0]), inner, table, shared)
+    kind = text.partition("[")[0]
+    axes = text.removeprefix(kind)
+    for (inner, table, shared), shown in _AXES.items():
+        if shown == axes:
+            return LoopArray(_kind(kind), inner, table, shared)
+    raise ValueError(f"{text!r} has axes that no array has")
 
 
 def _kind(text: str) -> Kind:

@@ -309,13 +309,21 @@ def callable_loops() -> Iterator[Loops]:
         for name in LOSSES:
             yield loss_loops(name, kind)
         yield sums_loops(kind)
+    for kinds in SUMMED:
+        yield sums_and_numbers_loops(*kinds)
     for name, kind in DRAWS:
         yield draw_loops(name, kind)
     yield from map(half_cast_loops, HALF_CASTS)
 
 
-#: the name of the loops that add rows to the rows of a table
+#: the name of the loops that add rows to the rows of a table, and of those that add a number of
+#: each row to another table besides
 SUMS: Final = "sums_of_segments"
+SUMS_AND_NUMBERS: Final = "sums_of_segments_and_numbers"
+#: the kinds of the rows and of the numbers
+SUMMED: Final[tuple[tuple[Kind, Kind], ...]] = (
+    ("f32", "f32"), ("f32", "i64"), ("f64", "f64"), ("f64", "i64"),
+)  # fmt: skip
 
 
 def sums_loops(kind: Kind) -> Loops:
@@ -325,6 +333,21 @@ def sums_loops(kind: Kind) -> Loops:
     """
     b = LoopBuilder([LoopArray(kind, True), LoopArray("i64"), LoopArray(kind, True, table=True)])
     return b.build(name_of(SUMS, kind), [b.scatter(2, b.load(0), b.load(1))])
+
+
+def sums_and_numbers_loops(kind: Kind, of_numbers: Kind) -> Loops:
+    """The loops that add rows, and a number of each, to two tables at the same places.
+
+    They take rows, numbers, places, and the tables. Their result is, for each row, whether both
+    tables have its place.
+    """
+    b = LoopBuilder([
+        LoopArray(kind, True), LoopArray(of_numbers), LoopArray("i64"),
+        LoopArray(kind, True, table=True), LoopArray(of_numbers, table=True),
+    ])  # fmt: skip
+    place = b.load(2)
+    there = b.apply("and", b.scatter(3, b.load(0), place), b.scatter(4, b.load(1), place))
+    return b.build(name_of(f"{SUMS_AND_NUMBERS}_{kind}", of_numbers), [there])
 
 
 #: parts of losses, with the index of their first result among those of `rows.shares_and_losses`

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from eagerflow_kernels.cpu import segment as by_numpy
 from eagerflow_kernels.cpu.indexing import scattered
 from eagerflow_kernels.native.loop_form import Kind
 from eagerflow_kernels.portable.segment import check_ids
@@ -19,25 +20,37 @@ from eagerflow_kernels.portable.segment import check_ids
 Array = np.ndarray[Any, Any]
 
 _KINDS: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
+#: the kinds of the numbers that are added besides rows of a float of the same or any kind
+_NUMBERS: Final[dict[str, Kind]] = {**_KINDS, "int64": "i64"}
 
 
-def segments_by(function: Callable[[Kind], Any]) -> dict[str, Callable[..., Any]]:
+#: bytes that processors read from memory at once
+_CACHE_LINE: Final = 64
+#: rows for each row of a table from which on its place in memory matters more than one more copy
+_MANY: Final = 16
+
+
+def segments_by(
+    function: Callable[[Kind], Any], with_numbers: Callable[[Kind, Kind], Any]
+) -> dict[str, Callable[..., Any]]:
     """The callable forms of sums of rows.
 
     Args:
         function: gives the function of NumPy that adds rows to a table (`op_rules.sums_loops`).
+        with_numbers: gives the function that adds a number of each row to another table besides
+            (`op_rules.sums_and_numbers_loops`).
     """
 
     def sums(values: Array, ids: Array, count: int) -> Array:
         """The sums of the rows of each id from 0 to ``count - 1``."""
         shape = values.shape[1:]
         width = math.prod(shape)
-        total = np.zeros((count, width), values.dtype)
+        total = _table(count, width, values)
         # with ids that lie one after the other, NumPy goes through the rows in their order
         given = values.reshape(len(values), width), np.ascontiguousarray(ids, np.int64)
         if not function(_KINDS[values.dtype.name])(*given, total.T).all():
             check_ids(np, values, ids, count)
-        return total.reshape(count, *shape)
+        return _whole(total).reshape(count, *shape)
 
     def segment_sum(values: Array, segment_ids: Array, *, num_segments: int) -> Array:
         """The sum of the rows of each segment."""
@@ -45,4 +58,63 @@ def segments_by(function: Callable[[Kind], Any]) -> dict[str, Callable[..., Any]
             check_ids(np, values, segment_ids, num_segments)
         return sums(values, segment_ids, num_segments)
 
-    return {"segment_sum": segment_sum, "index_scatter": partial(scattered, sums)}
+    def segment_sums(
+        first: Array, second: Array, segment_ids: Array, *, num_segments: int
+    ) -> tuple[Array, Array]:
+        """The sums of the rows of two arrays by the same ids; in one pass, if one has numbers."""
+        if not len(first) == len(second) == len(segment_ids):
+            by_numpy.segment_sums(first, second, segment_ids, num_segments=num_segments)
+        if _go_together(first, second):
+            return both(first, second, segment_ids, num_segments)
+        if _go_together(second, first):
+            return both(second, first, segment_ids, num_segments)[::-1]
+        one, other = (
+            (segment_sum if x.dtype.name in _KINDS else by_numpy.segment_sum)(
+                x, segment_ids, num_segments=num_segments
+            )
+            for x in (first, second)
+        )
+        return one, other
+
+    def both(values: Array, numbers: Array, ids: Array, count: int) -> tuple[Array, Array]:
+        shape = values.shape[1:]
+        width = math.prod(shape)
+        rows, total = _table(count, width, values), np.zeros(count, numbers.dtype)
+        kinds = _KINDS[values.dtype.name], _NUMBERS[numbers.dtype.name]
+        # as for `sums`
+        given = values.reshape(len(values), width), numbers, np.ascontiguousarray(ids, np.int64)
+        if not with_numbers(*kinds)(*given, rows.T, total).all():
+            check_ids(np, values, ids, count)
+        return _whole(rows).reshape(count, *shape), total
+
+    return {
+        "segment_sum": segment_sum,
+        "segment_sums": segment_sums,
+        "index_scatter": partial(scattered, sums),
+    }
+
+
+def _table(count: int, width: int, values: Array) -> Array:
+    """A table of zeros; if many rows are added to it, where the fewest rows cross cache lines.
+
+    A row that crosses one is read a few cycles later after it was written, and the next row of the
+    same place waits for that.
+    """
+    if len(values) < _MANY * count:
+        return np.zeros((count, width), values.dtype)
+    size = count * width * values.itemsize
+    memory = np.zeros(size + _CACHE_LINE, np.uint8)
+    start = -memory.ctypes.data % _CACHE_LINE
+    return memory[start : start + size].view(values.dtype).reshape(count, width)
+
+
+def _whole(table: Array) -> Array:
+    """A table with memory of its own."""
+    return table if table.base is None else table.copy()
+
+
+def _go_together(values: Array, numbers: Array) -> bool:
+    """Whether one pass adds up rows of ``values`` and elements of ``numbers``."""
+    of_values, of_numbers = values.dtype.name, numbers.dtype.name
+    fits = of_values in _KINDS and of_numbers in (of_values, "int64")
+    return fits and numbers.ndim == 1

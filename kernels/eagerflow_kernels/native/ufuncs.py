@@ -116,10 +116,11 @@ def ufunc_of(of: LoopSignature, address: int, code: object, data: int | None = N
 def _signature(of: LoopSignature) -> str:
     """The signature of a generalised function, with the inner axis of arrays: ``(n),()->(n)``.
 
-    A table has a second axis, after the inner one, so that the inner axis comes first in the sizes.
+    A table has an axis of its own, after the inner one, so that the inner axis comes first in the
+    sizes.
     """
     inputs = [
-        f"(n,v{i})" if a.table else "(n)" if a.inner else "()" for i, a in enumerate(of.inputs)
+        f"({','.join(['n'] * a.inner + [f'v{i}'] * a.table)})" for i, a in enumerate(of.inputs)
     ]
     outputs = ["(n)" if a.inner else "()" for a in of.outputs]
     return f"{','.join(inputs)}->{','.join(outputs)}"

@@ -132,11 +132,13 @@ def _wrong_scatter(loops: Loops, term: Term, operands: list[Term]) -> str | None
         return "it takes elements, and the number of a row of a table, an i64"
     if not 0 <= term.constant < len(loops.inputs):
         return "there is no such input"
-    kind = operands[0].kind
+    kind, table = operands[0].kind, loops.inputs[term.constant]
     if kind not in OPERATIONS["add"].kinds:
         return "elements of this kind cannot be added"
-    if loops.inputs[term.constant] != LoopArray(kind, inner=True, table=True):
+    if table != LoopArray(kind, inner=table.inner, table=True):
         return "the input is not a table of this kind"
+    if operands[0].inner and not table.inner:
+        return "the table has one element for a row"
     return "it is a bool of the row" if term.kind != "bool" or term.inner else None
 
 
@@ -148,14 +150,16 @@ def _check_scatters(loops: Loops) -> None:
     if not scatters(loops):
         return
     tables = [t.constant for t in loops.terms if t.operation == SCATTER]
-    if len(tables) > 1:
-        raise LoopError(f"{loops.name}: it adds to {len(tables)} tables")
+    if len(set(tables)) < len(tables):
+        raise LoopError(f"{loops.name}: it adds to a table twice")
     for number, term in enumerate(loops.terms):
         if term.operation in REDUCTIONS or term.operation in SCANS or term.operation == PICK:
             what = show_term(term)
             raise LoopError(f"{loops.name}: %{number} = {what}: not in loops that add to a table")
-    if sum(array.table for array in loops.inputs) > 1:
-        raise LoopError(f"{loops.name}: it has another table than the one it adds to")
+    if sum(array.table for array in loops.inputs) > len(tables):
+        raise LoopError(f"{loops.name}: it has another table than those it adds to")
+    if not loops.inputs[0].inner:
+        raise LoopError(f"{loops.name}: its first input has no elements, so sizes are not in order")
     if any(array.inner for array in loops.outputs):
         raise LoopError(f"{loops.name}: it adds to a table, and its output has elements")
 

@@ -39,6 +39,15 @@ def segment_sum(xp: Any, values: Array, segment_ids: Array, *, num_segments: int
     return _combined(xp, "add", 0, values, segment_ids, num_segments)
 
 
+@portable("segment_sums")
+def segment_sums(
+    xp: Any, first: Array, second: Array, segment_ids: Array, *, num_segments: int
+) -> tuple[Array, Array]:
+    """`segment_sum` of two arrays by the same ids."""
+    one = segment_sum(xp, first, segment_ids, num_segments=num_segments)
+    return one, segment_sum(xp, second, segment_ids, num_segments=num_segments)
+
+
 def _combined(
     xp: Any, name: str, start: Any, values: Array, segment_ids: Array, num_segments: int
 ) -> Array:

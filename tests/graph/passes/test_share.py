@@ -1,4 +1,4 @@
-"""`share` computes a loss and its gradient by one op, to the same bits."""
+"""`share` computes a loss and its gradient, and two sums of segments, by one op: the same bits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.core.op import bind, get_op
 from eagerflow.errors import TensorIndexError
 from eagerflow.graph import Graph
 from eagerflow.graph.passes import optimise, share
@@ -184,3 +185,107 @@ def test_derivatives_of_the_op_itself(reduction: str) -> None:
     ef.check_grads(total(together), (x, one), order=2)
     for a, b in zip(*(ef.grad(total(g), (0, 1))(x, one) for g in (apart, together)), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+
+
+IDS = "graph (%x: f32[n,3], %w: f32[n], %ids: i64[n], %k: i64[n])"
+SUMS = "segment_sum(%x, %ids) {num_segments=4} : f32[4,3]"
+NUMBERS = "segment_sum(%w, %ids) {num_segments=4} : f32[4]"
+
+
+def test_sums_of_segments_by_the_same_ids() -> None:
+    report = changed(
+        share,
+        f"""{IDS} {{
+            %sums = {SUMS} # line 1
+            %double = add(%sums, %sums) : f32[4,3]
+            %numbers = {NUMBERS}
+            return %double, %numbers }}""",
+        f"""{IDS} {{
+            %sums.0, %sums.1 = segment_sums(%x, %w, %ids) {{num_segments=4}} : f32[4,3], f32[4] # line 1
+            %double = add(%sums.0, %sums.0) : f32[4,3]
+            return %double, %sums.1 }}""",  # noqa: E501 - a line of the text form
+    )
+    (change,) = report.changes
+    assert str(change) == (
+        "%sums and %numbers have the same ids and are computed together  # line 1"
+    )
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        NUMBERS.replace("%ids", "%k"),
+        NUMBERS.replace("4", "5"),
+        SUMS.replace("%x", "%y"),  # rows as well
+        NUMBERS.replace("%w", "%late"),  # computed from the first sums
+        NUMBERS + " after &late",
+    ],
+)
+def test_other_sums_of_segments_stay_apart(second: str) -> None:
+    unchanged(
+        share,
+        f"""{IDS} {{
+            %y = add(%x, %x) : f32[n,3]
+            %sums = {SUMS}
+            %rows = take(%sums, %ids) {{axis=0}} : f32[n,3]
+            %late = sum(%rows) {{axis=(1,), keepdims=False}} : f32[n]
+            %second = {second}
+            return %sums, %late, %y, %second }}""",
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "complex64"])
+def test_means_and_sizes_of_clusters_have_the_same_bits(dtype: str) -> None:
+    def clusters(x: Any, ids: Any) -> Any:
+        sizes = ef.segment_sum(ef.ones(ids.shape, dtype=x.dtype), ids, 5)
+        return ef.segment_sum(x, ids, 5), sizes, ef.segment_mean(x, ids, 5)
+
+    rng = np.random.default_rng(1)
+    x = ef.tensor(rng.normal(size=(90, 6)) * 9).astype(getattr(ef, dtype))
+    ids = ef.tensor(rng.integers(0, 5, 90))
+    graph = ef.trace(clusters).graph(x, ids)
+    result, _ = optimise(graph)
+    assert "segment_sums" in str(result)
+    assert_same(run(graph, [x, ids]), run(result, [x, ids]))
+    assert_same(traced(clusters)(x, ids), clusters(x, ids))
+    with pytest.raises(TensorIndexError, match="out of range"):
+        traced(clusters)(x, ids + 1)
+
+
+def test_the_gradient_of_two_sums_in_one() -> None:
+    text = (
+        IDS
+        + f""" {{
+        %sums = {SUMS}
+        %numbers = {NUMBERS}
+        return %sums, %numbers }}"""
+    )
+    graph, _ = share(Graph.parse(text))
+    rng = np.random.default_rng(1)
+    x, w = ef.tensor(rng.normal(size=(9, 3))), ef.tensor(rng.normal(size=9))
+    x, w, ids = x.astype(ef.float32), w.astype(ef.float32), ef.tensor(rng.integers(0, 4, 9))
+
+    def loss(function: Any) -> Any:
+        return lambda x, w: sum((y * y).sum() for y in function(x, w))
+
+    def apart(x: Any, w: Any) -> Any:
+        return ef.segment_sum(x, ids, 4), ef.segment_sum(w, ids, 4)
+
+    def together(x: Any, w: Any) -> Any:
+        return bind(get_op("segment_sums"), x, w, ids, num_segments=4)
+
+    assert [node.op for node in graph.nodes] == ["segment_sums"]
+    one, other = (ef.grad(loss(f), argnums=(0, 1))(x, w) for f in (apart, together))
+    assert_same(one, other)
+
+
+def test_sums_of_segments_with_a_kernel_of_a_user_stay() -> None:
+    def sums(x: Any, ids: Any) -> Any:
+        return ef.segment_sum(x, ids, 3), ef.segment_sum(x[:, 0], ids, 3)
+
+    x, ids = ef.tensor([[1.0, 2.0], [3.0, 0.5]]), ef.tensor([2, 1])
+    own = table.find("segment_sum", "cpu", (), np)
+    assert own is not None
+    with replaced_kernel("segment_sum", "cpu", lambda *xs, **attrs: own(*xs, **attrs) * 2):
+        assert_same(traced(sums)(x, ids), sums(x, ids))
+        assert sums(x, ids)[0][2].tolist() == [2.0, 4.0]

@@ -176,6 +176,17 @@ def gradients(device: str) -> Any:
     return loss(w)
 
 
+@_calls("segment_sums")
+def clusters(device: str) -> Any:
+    x, weights, ids = _at(device, [[1.0, 2.0], [3.0, 4.0]], [5.0, 7.0], [1, 1])
+
+    @ef.trace
+    def sums(x: Any, weights: Any) -> Any:
+        return ef.segment_sum(x, ids, 3), ef.segment_sum(weights, ids, 3)
+
+    return sums(x, weights)
+
+
 @_calls("check_sizes")
 def sizes(device: str) -> Any:
     (x,) = _at(device, [1.0, 2.0])

@@ -7,6 +7,7 @@ no vector has a mask, whose stores are slow and delay the next load of the same 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
 
@@ -32,6 +33,22 @@ def elements_of(loops: Loops) -> set[Kind]:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Columns that are added in one pass through the rows.
+
+    Attributes:
+        places: the first column of each vector.
+        width: the number of columns of a vector.
+        beside: whether the elements of a row are contiguous.
+    """
+
+    places: list[str]
+    width: int
+    beside: bool
+
+
+@final
 class _Scatters:
     """The writer of the function ``body``.
 
@@ -39,7 +56,7 @@ class _Scatters:
         e: the emitter of the function.
         rows: their number, an i64.
         columns: the length of a row, an i64.
-        size: the number of rows of the table, an i64.
+        sizes: the number of rows of each table, an i64.
     """
 
     def __init__(self, loops: Loops, width: int, e: Emitter) -> None:
@@ -47,16 +64,21 @@ class _Scatters:
         self.arrays = (*loops.inputs, *loops.outputs)
         self.rows = e.integer("%dims", 0)
         self.columns = e.integer("%dims", 1)
-        self.size = e.integer("%dims", 2)
+        tables = [i for i, array in enumerate(loops.inputs) if array.table]
+        self.sizes = {table: e.integer("%dims", 2 + k) for k, table in enumerate(tables)}
         self._origins = [e.pointer("%args", i) for i in range(len(self.arrays))]
         self._steps = [e.integer("%steps", i) for i in range(len(self.arrays))]
         self._along = {
             i: e.integer("%steps", inner_step(loops, i))
             for i, array in enumerate(self.arrays) if array.inner
         }  # fmt: skip
-        self._number = next(n for n, t in enumerate(loops.terms) if t.operation == SCATTER)
-        table = loops.terms[self._number].constant
-        self._next = e.integer("%steps", inner_step(loops, table) + 1)
+        numbers = [n for n, t in enumerate(loops.terms) if t.operation == SCATTER]
+        by_table = {loops.terms[n].constant: n for n in numbers}
+        self._with_elements = [n for t, n in by_table.items() if loops.inputs[t].inner]
+        self._with_numbers = [n for t, n in by_table.items() if not loops.inputs[t].inner]
+        self._next = {
+            i: e.integer("%steps", inner_step(loops, i) + loops.inputs[i].inner) for i in tables
+        }
 
     def render(self) -> None:
         """Write the body."""
@@ -87,40 +109,62 @@ class _Scatters:
         left = e.value(f"sub i64 {self.columns}, {first}")
         end = e.value(f"add i64 {first}, {e.value(f'and i64 {left}, {-width * copies}')}")
 
-        def group(column: str, _carried: list[str]) -> list[str]:
+        def one(column: str, _carried: list[str]) -> list[str]:
             places = [e.value(f"add i64 {column}, {k * width}") for k in range(copies)]
-            e.loop(self.rows, 1, partial(self._add, places, width, beside))
+            e.loop(self.rows, 1, partial(self._add_row, _Columns(places, width, beside)))
             return []
 
-        e.loop(end, width * copies, group, start=first)
+        e.loop(end, width * copies, one, start=first)
         return end
 
-    def _add(
-        self, places: list[str], width: int, beside: bool, row: str, _carried: list[str]
-    ) -> list[str]:  # fmt: skip
-        """Add vectors of a row to the row of the table."""
-        e, term = self.e, self.loops.terms[self._number]
-        known = self._of_row(row)
-        values = [self._of_elements(known, row, place, width, beside) for place in places]
-        x, number = term.operands
-        kind, table = self.loops.terms[x].kind, term.constant
-
-        def add() -> None:
-            base = e.item(self._origins[table], known[number], self._next)
-            for place, given in zip(places, values, strict=True):
-                at = e.item(base, place, BYTES[kind] if beside else self._along[table])
-                total = combine(e, "add", kind, width, e.load(kind, width, at), given)
-                e.store(kind, width, total, at)
-
-        e.when(known[self._number], add)
+    def _add_row(self, columns: _Columns, row: str, _carried: list[str]) -> list[str]:
+        """Add a row to the rows of the tables that have its place."""
+        e = self.e
+        known = self._terms_of_row(row)
+        values = self._values(columns, row, known)
+        for scatter in self._with_elements:
+            e.when(known[scatter], partial(self._add_elements, columns, scatter, known, values))
+        if self._with_numbers:  # together with the first columns alone
+            first = e.value(f"icmp eq i64 {columns.places[0]}, 0")
+            e.when(first, partial(self._add_numbers, known))
         self._store(row, known)  # again for each group, which is less than another way through
         return []
 
+    def _add_elements(
+        self, columns: _Columns, scatter: int, known: dict[int, str], values: list[dict[int, str]]
+    ) -> None:
+        """Add vectors of a row to a row of a table."""
+        e, term = self.e, self.loops.terms[scatter]
+        x, number = term.operands
+        kind, table = self.loops.terms[x].kind, term.constant
+        base = e.item(self._origins[table], known[number], self._next[table])
+        for place, given in zip(columns.places, values, strict=True):
+            at = e.item(base, place, BYTES[kind] if columns.beside else self._along[table])
+            self._add_to(kind, columns.width, at, given[x])
+
+    def _add_numbers(self, known: dict[int, str]) -> None:
+        """Add the numbers of a row to the tables that have its place."""
+        for scatter in self._with_numbers:
+            self.e.when(known[scatter], partial(self._add_number, scatter, known))
+
+    def _add_number(self, scatter: int, known: dict[int, str]) -> None:
+        """Add a number of a row to an element of a table without the inner axis."""
+        term = self.loops.terms[scatter]
+        x, number = term.operands
+        at = self.e.item(self._origins[term.constant], known[number], self._next[term.constant])
+        self._add_to(self.loops.terms[x].kind, 1, at, known[x])
+
+    def _add_to(self, kind: Kind, width: int, at: str, given: str) -> None:
+        e = self.e
+        e.store(kind, width, combine(e, "add", kind, width, e.load(kind, width, at), given), at)
+
     def _store_all(self) -> None:
-        """Write the results of all rows, if these have no elements."""
+        """Add the numbers and write the results of all rows, if these have no elements."""
 
         def one(row: str, _carried: list[str]) -> list[str]:
-            self._store(row, self._of_row(row))
+            known = self._terms_of_row(row)
+            self._add_numbers(known)
+            self._store(row, known)
             return []
 
         self.e.loop(self.rows, 1, one)
@@ -132,7 +176,7 @@ class _Scatters:
             at = e.item(self._origins[first + i], row, self._steps[first + i])
             e.store(array.kind, 1, known[x], at)
 
-    def _of_row(self, row: str) -> dict[int, str]:
+    def _terms_of_row(self, row: str) -> dict[int, str]:
         """The terms of a row."""
         e, known = self.e, dict[int, str]()
         for number, term in enumerate(self.loops.terms):
@@ -146,33 +190,38 @@ class _Scatters:
             elif term.operation == "size":
                 known[number] = convert(e, "i64", term.kind, 1, self.columns)
             elif term.operation == SCATTER:  # unsigned, negative numbers are large
-                known[number] = e.value(f"icmp ult i64 {known[term.operands[1]]}, {self.size}")
+                size = self.sizes[term.constant]
+                known[number] = e.value(f"icmp ult i64 {known[term.operands[1]]}, {size}")
             else:
                 known[number] = self._applied(term, 1, known)
         return known
 
-    def _of_elements(
-        self, row_terms: dict[int, str], row: str, place: str, width: int, beside: bool
-    ) -> str:  # fmt: skip
-        """A vector of the elements that are added."""
+    def _values(self, columns: _Columns, row: str, known: dict[int, str]) -> list[dict[int, str]]:
+        """The terms of elements of a row, in a vector for each place."""
+        return [self._values_at(columns, place, row, known) for place in columns.places]
+
+    def _values_at(
+        self, columns: _Columns, place: str, row: str, of_row: dict[int, str]
+    ) -> dict[int, str]:
+        width = columns.width
         e, known = self.e, dict[int, str]()
         for number, term in enumerate(self.loops.terms):
             if not term.inner:
                 known[number] = (
                     constant(term.constant, term.kind, width)
                     if term.operation == "constant"
-                    else e.splat(term.kind, width, row_terms[number])
+                    else e.splat(term.kind, width, of_row[number])
                 )
             elif term.operation == "load":
                 array = term.constant
                 base = e.item(self._origins[array], row, self._steps[array])
-                at = e.item(base, place, BYTES[term.kind] if beside else self._along[array])
+                at = e.item(base, place, BYTES[term.kind] if columns.beside else self._along[array])
                 known[number] = e.load(term.kind, width, at)
             elif term.operation == "index":
                 known[number] = e.places(width, place)
             else:
                 known[number] = self._applied(term, width, known)
-        return known[self.loops.terms[self._number].operands[0]]
+        return known
 
     def _applied(self, term: Term, width: int, known: dict[int, str]) -> str:
         kinds = tuple(self.loops.terms[x].kind for x in term.operands)
