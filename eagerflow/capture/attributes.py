@@ -280,9 +280,9 @@ def _is_called_by_base(cls: type, name: str) -> bool:
     """Whether a base class of the standard library has a method of this name, which it may call."""
     return any(
         isinstance(base.__dict__.get(name), (FunctionType, classmethod, staticmethod))
+        and is_library_class(base)  # few have the name, and this takes longer
         and base.__module__.partition(".")[0] in sys.stdlib_module_names
         for base in cls.__mro__
-        if is_library_class(base)
     )
 
 

@@ -117,7 +117,7 @@ def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
         return framed
     rule = OPS.get(node.op)
     if rule is None:
-        return "it has no native kernel"
+        return "left to NumPy or BLAS"
     if not is_own(line):
         return "its kernel is a user's"
     return _role_of_rule(program, line, node, rule)

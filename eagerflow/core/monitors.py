@@ -228,13 +228,17 @@ def _ranges(given: Sequence[tuple[Any, Device]]) -> str:
 
 
 def _count(made: tuple[Any, Device]) -> str:
-    """How many elements of a result are not finite: ``1 NaN of 2 elements``."""
+    """How many elements of a result are not finite: ``1 NaN of 2 elements, the first at [1]``."""
     numbers = np.asarray(to_host(*made))
     nan = int(np.isnan(numbers).sum())
     infinite = numbers.size - nan - int(np.isfinite(numbers).sum())
     parts = [f"{nan:,} NaN"] * (nan > 0) + [f"{infinite:,} infinite"] * (infinite > 0)
+    if not parts:
+        return ""
     elements = "element" if numbers.size == 1 else "elements"
-    return f"{' and '.join(parts)} of {numbers.size:,} {elements}" if parts else ""
+    first = np.argwhere(~np.isfinite(numbers))[0].tolist()
+    at = f", the first at {first}" if numbers.size > 1 else ""
+    return f"{' and '.join(parts)} of {numbers.size:,} {elements}{at}"
 
 
 @final

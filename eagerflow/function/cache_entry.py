@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 #: counts the uses of traces
 uses: Final = count()
+#: in a report, why kernels are not used that were not found to be slower
+_IN_THREADS: Final = "not used: independent ops run at once, in threads, without kernels"
 
 
 @final
@@ -191,7 +193,10 @@ class CacheEntry:
         compilation = self.executable.compilation
         if compilation is None or in_force() != "native":
             return []
-        return compilation.report()
+        report = compilation.report()
+        told = any(line.startswith("not used") for line in report)
+        unused = compilation.kernels and not self.executable.runs_kernels
+        return [_IN_THREADS, *report] if unused and not told else report
 
     def takes(self, call: Call) -> bool:
         """Whether the sizes and numbers of a call fit the trace."""

@@ -156,10 +156,15 @@ def _kernels(items: Sequence[str]) -> list[str]:
     longest = max(nodes, key=len)
     many = f"{kernels} kernels run" if kernels > 1 else "a kernel runs"
     return [
-        f"{many} {sum(map(len, nodes))} nodes at {len(nodes)} places, most at once "
+        f"{many} {sum(map(len, nodes))} nodes in {len(nodes)} calls, the largest of them "
         f"{', '.join(_first(longest)).replace(', and ', ' and ')}",
         *_first(others),
     ]
+
+
+def _runs_kernels(items: Sequence[str]) -> bool:
+    """Whether a trace runs the kernels that it was compiled to: they may be the slower way."""
+    return any(map(_RUNS.match, items)) and not any(item.startswith("not used") for item in items)
 
 
 def _short(item: str, most: int = 6) -> str:
@@ -273,7 +278,6 @@ class Explanation(str):
     Args:
         name: of the function.
         records: its traces.
-        tier: the tier that runs it.
         kernels: the kernel library that computes its ops.
 
     Attributes:
@@ -288,12 +292,13 @@ class Explanation(str):
     _made_of: tuple[Any, ...]
 
     def __new__(
-        cls, name: str, records: Sequence[TraceRecord], tier: str, kernels: str
+        cls, name: str, records: Sequence[TraceRecord], kernels: str
     ) -> Explanation:  # fmt: skip
-        how = f"run by the {tier} tier on {kernels} kernels"
+        compiled = any(_runs_kernels(record.compiled) for record in records)
+        how = "compiled to native kernels" if compiled else f"run op by op on {kernels} kernels"
         self = super().__new__(cls, _text(name, records, how))
         self.name, self.records, self._how = name, tuple(records), how
-        self._made_of = name, self.records, tier, kernels
+        self._made_of = name, self.records, kernels
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -221,7 +221,7 @@ class TracedFunction(Generic[_P, _R_co]):
         ...     return x
         >>> y = f(ef.tensor(1.0), 3)
         >>> print(f.explain())  # doctest: +ELLIPSIS
-        f: 1 trace, run by the interpreter tier on ... kernels
+        f: 1 trace, run op by op on ... kernels
         1. f(x: f32[]@cpu:0, k: int): ... nodes, traced in ... ms
              why: the first call
              static: k=3, because of its use as an index or a size at ...
@@ -241,12 +241,9 @@ class TracedFunction(Generic[_P, _R_co]):
                 expected=expected,
                 hint=find_hint("explain", what) if isinstance(what, str) else None,
             )
-        tier = "interpreter"
         for entry in self._lookup.cache.entries():
             entry.record.compiled = entry.compiled()
-            if entry.executable.tier.name == "native":
-                tier = "native"
-        return Explanation(self.name, self.traces, tier, in_force())
+        return Explanation(self.name, self.traces, in_force())
 
     @hides_frames
     def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:

@@ -38,9 +38,10 @@ NO_BASE: Final = (
 _MADE: Final = "Dataset.from_iterable({})"
 
 _READ: Final = (
-    "an iterator has the position: it = iter(data), and for x in it: ...; it.state reads it, "
-    "ef.checkpoint.save(path, {'model': net, 'data': it}) keeps it with the rest. It lasts one "
-    "epoch: it = iter(data) after each, or one for all epochs, it = iter(data.repeat(epochs))"
+    "an iterator has the position: it = iter(data), and for x in it: ...; it.state reads it, and "
+    "data.iterator(state) goes on from it; ef.checkpoint.save(path, {'model': net, 'data': it}) "
+    "keeps it with the rest, and load(path, like=...) of the same dict puts it back. It lasts one "
+    "epoch: it = iter(data) after each, in an order of its own, or it = iter(data.repeat(epochs))"
 )
 _GO_ON: Final = (
     "it = data.iterator(state) goes on from it.state of another run, and "

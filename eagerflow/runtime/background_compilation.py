@@ -127,6 +127,11 @@ class Compilation:
         """Whether the compilation has ended."""
         return self._done.is_set()
 
+    @property
+    def kernels(self) -> list[RegionCode]:
+        """The regions for which there are kernels."""
+        return [r for r in self._regions if r.compiled is not None and r.compiled.kernels]
+
     # --- for people ---
 
     def report(self) -> list[str]:
@@ -141,11 +146,10 @@ class Compilation:
             return [f"nothing: {self.failure}"]
         if not self.ended:
             return ["nothing yet"]
-        with_kernels = [r for r in self._regions if r.compiled is not None and r.compiled.kernels]
-        if not with_kernels:
+        if not self.kernels:
             return ["nothing: there are no two ops that could run as one"]
         lines = []
-        for region in with_kernels:
+        for region in self.kernels:
             compiled = region.compiled
             assert compiled is not None
             lines += [*_slower(region.trial_ended), *_kernels(compiled), *_alone(compiled)]

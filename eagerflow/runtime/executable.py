@@ -315,6 +315,11 @@ class Executable:
     def tier(self) -> None:
         self._take(self._chosen)
 
+    @property
+    def runs_kernels(self) -> bool:
+        """Whether the tier of the next step calls kernels that its regions were compiled to."""
+        return any(region.native is not None for region in self.tier.regions)
+
     def _take(self, picker: Tier | Choice | None = None) -> None:
         """Use ``picker`` from the next step on; None keeps the present one and asks it again."""
         with _lock:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from eagerflow.events import StepEvent
+from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.program_code import Code
 from eagerflow.runtime.scheduled.detached import Result
 
@@ -16,6 +17,10 @@ class Tier(Protocol):
     @property
     def name(self) -> str:
         """The kind of tier."""
+
+    @property
+    def regions(self) -> Sequence[RegionCode]:
+        """The generated functions that it runs in this process."""
 
     @property
     def direct(self) -> Code | None:

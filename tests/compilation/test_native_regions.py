@@ -223,7 +223,7 @@ def test_reasons() -> None:
         )
     )
     assert {lines[i].single.op + str(i): why for i, why in plan.alone.items()} == {
-        "lgamma0": "it has no native kernel",
+        "lgamma0": "left to NumPy or BLAS",
         "cast1": "a cast to integers is NumPy's",
         "cast2": "it is rounded to float32 first, which NumPy's cast is not",
         "exp3": "no neighbour runs through the same elements",

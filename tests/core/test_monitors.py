@@ -65,7 +65,9 @@ def test_the_values_and_the_number_of_bad_ones_are_shown(how) -> None:
     x = ef.tensor([2.0, 0.0, -1.0])
     with ef.config(check_nan=True), pytest.raises(errors.NonFiniteError) as caught:
         how(ef.log)(x)
-    given = "x=f32[3]@cpu:0; values from -1 to 2; 1 NaN and 1 infinite of 3 elements"
+    given = (
+        "x=f32[3]@cpu:0; values from -1 to 2; 1 NaN and 1 infinite of 3 elements, the first at [1]"
+    )
     assert caught.value.given == given
     y = ef.tensor([2.0j, 0.0])
     with ef.config(check_nan=True), pytest.raises(errors.NonFiniteError) as caught:

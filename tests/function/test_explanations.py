@@ -66,7 +66,7 @@ def test_nodes_in_loops_and_branches_are_counted() -> None:
 
 def test_traces_whose_objects_went_are_folded_into_a_sentence() -> None:
     records = [TraceRecord("f(x)", "earlier traces were dropped with the objects")] * 6
-    text = Explanation("f", records, "interpreter", "native")
+    text = Explanation("f", records, "native")
     assert "4 more traces like these, because earlier traces were dropped with the objects" in text
 
 
@@ -125,7 +125,7 @@ def test_explanations_are_tables_in_notebooks() -> None:
     f = ef.trace(lambda x, mode: x, name="<f>")
     f(ef.ones(2), "a<b")
     html = f.explain()._repr_html_()
-    assert f"<b>&lt;f&gt;</b>, run by the interpreter tier on {in_force()} kernels" in html
+    assert f"<b>&lt;f&gt;</b>, run op by op on {in_force()} kernels" in html
     assert "mode=&#x27;a&lt;b&#x27;" in html
     assert " ms</td>" in html
 
@@ -296,13 +296,13 @@ def test_a_static_size_names_the_function_that_needs_it() -> None:
 
 def test_many_kernels_are_one_line() -> None:
     places = [f"region_b4c0{i % 3} runs %add_{i}, %relu_{i}" for i in range(20)]
-    alone = f"alone: {', '.join(f'%matmul_{i}' for i in range(20))}: it has no native kernel"
+    alone = f"alone: {', '.join(f'%matmul_{i}' for i in range(20))}: left to NumPy or BLAS"
     record = TraceRecord("f()", "the first call", compiled=[*places, alone])
     lines = [text for kind, text in record.shown() if kind == "compiled"]
     assert lines == [
-        "3 kernels run 40 nodes at 20 places, most at once %add_0, %relu_0",
+        "3 kernels run 40 nodes in 20 calls, the largest of them %add_0, %relu_0",
         "alone: %matmul_0, %matmul_1, %matmul_2, %matmul_3, %matmul_4, %matmul_5 and 14 more: "
-        "it has no native kernel",
+        "left to NumPy or BLAS",
     ]
     few = TraceRecord("f()", "the first call", compiled=[places[0], "alone: %log: not native"])
     assert [text for _, text in few.shown()] == [

@@ -305,7 +305,7 @@ def test_the_text_is_that_of_what_runs(always: None) -> None:
     text = f.ir("python")
     assert text.count("def run(") == 3
     assert "# exp, on a thread of its own\n" in text
-    assert "run by the interpreter tier" in str(f.explain())
+    assert "run op by op on" in str(f.explain())
 
 
 def test_kernels_that_are_registered_anew_count(always: None, add_kernel: Any) -> None:

@@ -32,6 +32,7 @@ from eagerflow.placement.placed_graph import pinned
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
 from eagerflow.resources.variable import VariableGroup, VariableState
 from eagerflow.runtime.executable import run_tasks_by
+from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.rendezvous.credits import Sent
 from eagerflow.runtime.rendezvous.keys import Key, Route
@@ -269,6 +270,11 @@ class RemoteTier:
             task = share.task
             if head is not None and head.task == task.task:
                 task.locate(error, head)
+
+    @property
+    def regions(self) -> Sequence[RegionCode]:
+        """None: other processes run it."""
+        return ()
 
     def detached(
         self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,

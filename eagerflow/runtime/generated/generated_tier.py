@@ -409,6 +409,11 @@ class GeneratedTier:
         return "generated" if self._region.native is None else "native"
 
     @property
+    def regions(self) -> list[RegionCode]:
+        """The generated function alone."""
+        return [self._region]
+
+    @property
     def region(self) -> RegionCode:
         """The generated function, with its versions and kernels."""
         return self._region
