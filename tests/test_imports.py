@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from importlib.util import resolve_name
 
 import pytest
@@ -35,6 +36,7 @@ SLOW = ("argparse", "asyncio", "concurrent.futures", "email", "fractions", "html
 PATHS = [p for p in sys.path if p]
 
 
+@cache
 def run(code: str) -> str:
     """The output of a fresh Python process that runs ``code``."""
     program = f"import sys; sys.path[:0] = {PATHS!r}\n{code}"

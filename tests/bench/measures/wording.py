@@ -27,8 +27,11 @@ _WORDS: Final = {
     "go round, goes round": re.compile(r"\b(go|goes|going|went)\s+round\b"),
     "chooser": re.compile(r"\bchoosers?\b"),
 }
-#: stems of these words; most texts have none of them, and tokenising is slow
-_STEMS: Final = re.compile(r"(?<!re)turn|round|chooser")
+#: these words as parts of any text; most texts have none of them, and tokenising is slow
+_ANY: Final = re.compile(
+    r"(?<![a-z])turns?(?![a-z])|Turns?(?![a-z])|TURNS?(?![A-Z])"
+    r"|(?i:(?:go|goes|going|went)[\W\d_]*round|chooser)"
+)
 #: modules of tests that name these words
 _NAMING: Final = {"tests.bench.measures.wording", "tests.test_glossary"}
 #: the section of the glossary that must list these words
@@ -82,7 +85,7 @@ def _singular(term: str) -> str:
 
 def _of(module: Module) -> Iterator[tuple[str, str]]:
     """The kind of place and the replaced word, for each such word in a module."""
-    if not _STEMS.search(module.text.lower()):
+    if not _ANY.search(module.text):
         return
     for token in module.tokens:
         if token.type == tokenize.NAME:
