@@ -187,7 +187,8 @@ class NodeEvent(AbstractEvent):
         detail: types of the results, for a reader.
         waited: seconds of its duration spent waiting, for a queue or the like.
         kernel: the name of the native kernel that ran it with others; empty if there is none. A
-            result that stays within the kernel has no bytes.
+            result that stays within the kernel has no bytes. Operands that a kernel does not take,
+            such as those in column-major order, go through the same ops one by one.
     """
 
     executable: int = 0

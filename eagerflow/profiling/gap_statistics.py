@@ -60,17 +60,28 @@ def _place(source: Source | None) -> tuple[str, int] | None:
 
 
 def gap_statistics(
-    gaps: Iterable[Span], events: Iterable[AbstractEvent], seconds: float
+    blocks: Iterable[tuple[Iterable[Span], Iterable[AbstractEvent]]], seconds: float
 ) -> RowTable[GapStatistics]:
     """The rows of gaps by decreasing total time.
 
     Args:
-        gaps: times in which none of the events ran.
-        events: of the same thread; those without a line do not count.
+        blocks: for each block the times in which nothing ran in a thread, and the events of that
+            thread in the block; those without a line do not count.
         seconds: the duration of the profile.
     """
-    sourced = [(e.start, e.start + e.seconds, e.source) for e in events if e.source is not None]
+    sums: dict[tuple[int, int], GapStatistics] = {}
     number = _line_numbers()
+    for gaps, events in blocks:
+        _add_gaps(sums, number, gaps, events, seconds)
+    return RowTable(sorted(sums.values(), key=lambda row: row.total, reverse=True))
+
+
+def _add_gaps(
+    sums: dict[tuple[int, int], GapStatistics], number: Callable[[Source], int],
+    gaps: Iterable[Span], events: Iterable[AbstractEvent], seconds: float,
+) -> None:  # fmt: skip
+    """Add the gaps of one block."""
+    sourced = [(e.start, e.start + e.seconds, e.source) for e in events if e.source is not None]
     ends = sorted(
         [(stop, number(source), source) for _, stop, source in sourced], key=itemgetter(0)
     )
@@ -78,7 +89,6 @@ def gap_statistics(
         [(start, number(source), source) for start, _, source in sourced], key=itemgetter(0)
     )
     stops, starts = [end[0] for end in ends], [begin[0] for begin in begins]
-    sums: dict[tuple[int, int], GapStatistics] = {}
     for start, stop in gaps:
         left, right = bisect_right(stops, start + _ROUNDED), bisect_left(starts, stop - _ROUNDED)
         _, after_number, after = ends[left - 1] if left else _NOWHERE
@@ -88,7 +98,6 @@ def gap_statistics(
         total += stop - start
         share = total / seconds if seconds > 0.0 else 0.0
         sums[after_number, before_number] = GapStatistics(after, before, count + 1, total, share)
-    return RowTable(sorted(sums.values(), key=lambda row: row.total, reverse=True))
 
 
 def _line_numbers() -> Callable[[Source], int]:

@@ -158,9 +158,11 @@ def by_thread(
         run.setdefault(op.caller or op.thread, []).append(op)
     scopes: dict[int, list[Scope]] = {}
     for event in events:
-        if isinstance(event, SCOPES):
-            thread = event.caller or event.thread if isinstance(event, StepEvent) else event.thread
-            scopes.setdefault(thread, []).append(event)
+        if isinstance(event, StepEvent):
+            if not event.parent:  # others are parts of that one, and may run at once
+                scopes.setdefault(event.caller or event.thread, []).append(event)
+        elif isinstance(event, SCOPES):
+            scopes.setdefault(event.thread, []).append(event)
     idents = dict.fromkeys([*run, *scopes])
     waits = {i: [e for e in of if isinstance(e, WaitEvent)] for i, of in scopes.items()}
     return {i: (OpTimes(run.get(i, ()), waits.get(i, ())), scopes.get(i, [])) for i in idents}

@@ -248,8 +248,12 @@ class Profile:
         _, scopes = self._by_thread().get(self._thread, (OpTimes(()), []))
         ops = [e for e, _ in self._ops() if self._is_own(e)]
         covered = union(map(span, [*ops, *scopes]))
-        fetches = [e for e in scopes if isinstance(e, FetchEvent)]
-        return gap_statistics(without(self._spans(), covered), [*ops, *fetches], self.seconds)
+        told = [*ops, *[e for e in scopes if isinstance(e, FetchEvent)]]
+        blocks = [
+            (without([block], covered), [e for e in told if block[0] <= e.start <= block[1]])
+            for block in self._spans()
+        ]
+        return gap_statistics(blocks, self.seconds)
 
     def _by_thread(self) -> dict[int, tuple[OpTimes, list[Scope]]]:
         """What each thread did."""

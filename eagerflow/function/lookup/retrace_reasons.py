@@ -25,13 +25,14 @@ _MANY_TRUTHS: Final = 8
 
 
 #: the remedy for values read from outside
-_REMEDY_FOR_TEXT: Final = (
-    "a text is part of the graph, and each other text makes a trace: leave it out, or pass what "
-    "changes as a number or a tensor"
-)
 _OF_THE_GRAPH: Final = (
     "its value is part of the graph: keep it, or pass the number or tensor that it leads to as an "
     "argument"
+)
+#: the remedy for an argument that is another text
+_REMEDY_FOR_TEXT: Final = (
+    "a text is part of the graph, and each other text makes a trace: leave it out, or pass what "
+    "changes as a number or a tensor"
 )
 
 

@@ -204,8 +204,7 @@ class RegionCode:
             name = f"{step_of.verifies}, asking" if asks else step_of.verifies
             return self._versions.get(name) or self._checked(name, asks)
         if NodeEvent.listeners:
-            name = "observed" if self.native is None else "native observed"
-            return self._versions.get(name) or self._observed(name)
+            return self._observed()
         observation = step_of.observation
         if observation is not None and observation.executable == self._number:
             return self._of(observation)
@@ -231,11 +230,18 @@ class RegionCode:
         name = version if native is None else f"native {version}"
         return self._versions.get(name) or self._generate(name, note, chains=True, native=native)
 
-    def _observed(self, version: str) -> Code:
+    def _observed(self) -> Code:
         """The version that reports each node and the shapes of results, with the same kernels."""
-        calls: dict[int, FusedCall] = {}
-        code = self._generate(version, partial(self._note, calls), native=self.native)
-        calls.update(code.calls)
+        native, versions = self.native, self._versions
+        name = "observed" if native is None else "native observed"
+        code = versions.get(name)
+        if code is None:
+            calls: dict[int, FusedCall] = {}
+            note = partial(self._note, calls)
+            code = generate(self._name, self._instructions, note, native=native)
+            calls.update(code.calls)  # before another thread may run it
+            codes_by_file[code.file] = self
+            versions[name] = code
         return code
 
     def _of(self, observation: Observation) -> Code:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 from types import FrameType
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from eagerflow.types import TensorSpec, TensorType
 
 #: number of instructions with shapes that an observer remembers
 _MOST_KNOWN: Final = 1024
+
+
+#: registers of results, each with its shape
+_Results: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 def described(node: Node, specs: Sequence[TensorSpec]) -> dict[str, Any]:
@@ -72,7 +76,9 @@ class Observer:
         waited, slept.told = slept.seconds - slept.told, slept.seconds
         if index < 0:
             return stop
-        known = self._description(index, *[data.shape for data in outputs])
+        registers = self.program.all[index].outputs
+        shapes = zip(registers, [data.shape for data in outputs], strict=True)
+        known = self._description(index, tuple(shapes))
         event = NodeEvent(start=start, stop=stop, waited=waited, **known)
         if iterations:
             event.frames = (*step_of.frames, *zip(self._loops(index), iterations, strict=True))
@@ -90,8 +96,8 @@ class Observer:
         waited, slept.told = slept.seconds - slept.told, slept.seconds
         shapes = dict(zip(call.outputs, [x.shape for x in outputs], strict=True))
         for index, share in self._members(call):
-            made = [r for r in self.program.all[index].outputs if r in shapes]
-            known = self._description(index, *[shapes[r] for r in made])
+            made = [(r, shapes[r]) for r in self.program.all[index].outputs if r in shapes]
+            known = self._description(index, tuple(made))
             stop = start + share * seconds
             event = NodeEvent(
                 start=start, stop=stop, waited=share * waited, kernel=call.kernel, **known
@@ -115,26 +121,22 @@ class Observer:
             ]
         return known
 
-    def _description(self, index: int, *shapes: tuple[int, ...]) -> dict[str, Any]:
+    def _description(self, index: int, made: _Results) -> dict[str, Any]:
         """As `_describe`, and remembered."""
-        known = self._known.get((index, *shapes))
+        known = self._known.get((index, made))
         if known is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            known = self._known[index, *shapes] = self._describe(index, *shapes)
+            known = self._known[index, made] = self._describe(index, made)
         return known
 
-    def _describe(self, index: int, *shapes: tuple[int, ...]) -> dict[str, Any]:
-        """Fields of every event of an instruction with results of these shapes.
-
-        Without shapes, its results stay within a kernel.
-        """
+    def _describe(self, index: int, made: _Results) -> dict[str, Any]:
+        """Fields of every event of an instruction with these results; others stay in a kernel."""
         line, program = self.program.all[index], self.program
         node = line.node
         assert node is not None
-        registers = line.outputs if shapes else ()
         specs = []
-        for register, shape in zip(registers, shapes, strict=True):
+        for register, shape in made:
             kind = program.kinds[register]
             assert isinstance(kind, TensorType)
             specs.append(kind.like(shape=tuple(shape)).on(program.devices[register]))

@@ -93,3 +93,19 @@ def test_statistics_count_each_node_of_a_kernel() -> None:
     assert {(row.op, row.count) for row in statistics.table()} == {
         (op, 1) for op in ("subtract", "exp", "multiply", "matmul", "add")
     }
+
+
+@pytest.mark.parametrize("read", [(0, 2), (2,), (0, 1, 2)], ids=str)
+def test_some_results_of_a_node_may_stay_within_the_kernel(read: tuple[int, ...]) -> None:
+    @ef.trace(compile="now")
+    def f(x: Any) -> Any:
+        parts = ef.standardize(x * 2.0, axis=1)
+        return ef.tanh(parts[0]) * parts[2], [parts[i] for i in read]
+
+    want = f(X)
+    (product, parts), events = _events(f, X)
+    assert np.array_equal(product.numpy(), want[0].numpy())
+    assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(parts, want[1], strict=True))
+    (event,) = [e for e in events if e.name == "standardize"]
+    assert event.kernel
+    assert event.nbytes >= sum(part.numpy().nbytes for part in parts)

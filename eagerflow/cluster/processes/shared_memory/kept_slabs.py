@@ -123,7 +123,7 @@ class _Line:
 
     Attributes:
         name: the receiver.
-        free: those that may be written into, the last used at the end.
+        free: those that are not in flight, fixed ones too; the last used is at the end.
         flying: those in flight, by number.
         count: the number of all, with those that are taken.
         dropped: numbers of dropped slabs, which the receiver has not been told yet.
@@ -213,25 +213,30 @@ class KeptSlabs:
             if not slab.content.write(arrays, places, origin if seem_unchanged else None):
                 repeated.changed(origin)
             elif slab.content.is_held and not was_held:
-                slab = self._fixed(slab, arrays, places)
+                slab = self._fixed(slab, arrays, places, rounded(size))
         except BaseException:  # Ctrl-C
             self.give_back(slab)
             raise
         return slab
 
-    def _fixed(self, slab: KeptSlab, arrays: Sequence[Bytes], places: Sequence[Place]) -> KeptSlab:
-        """A fixed slab in place of a taken one whose frames are held now; that one without room."""
+    def _fixed(
+        self, slab: KeptSlab, arrays: Sequence[Bytes], places: Sequence[Place], whole: int
+    ) -> KeptSlab:  # fmt: skip
+        """A fixed slab in place of a taken one whose frames are held now; that one without room.
+
+        Its size is ``whole``: the receiver reads all of its pages, also those without a frame.
+        """
         line = slab.line
         with self._lock:
             sizes = [size for known in self._lines.values() for size in known.fixed()]
-            has_room = self.held + slab.size <= KEPT_BY_ALL
-            if sum(sizes) + slab.size > FIXED_BY_ALL or not has_room:
+            has_room = self.held + whole <= KEPT_BY_ALL
+            if sum(sizes) + whole > FIXED_BY_ALL or not has_room:
                 return slab
             if len(line.fixed()) >= _MOST_FIXED:
                 return slab
         parts = [(start, x) for x, (_, start, _) in zip(arrays, places, strict=True)]
         try:
-            made = KeptSlab(line, next(self._numbers), slab.size, (slab.content, parts))
+            made = KeptSlab(line, next(self._numbers), whole, (slab.content, parts))
         except OSError:
             return slab
         with self._lock:
@@ -241,7 +246,7 @@ class KeptSlabs:
         return made
 
     def take(self, name: str, size: int, origin: Origin | None = None) -> KeptSlab | None:
-        """A slab to write into; from any thread.
+        """A slab to write into, or a fixed one that has these bytes; from any thread.
 
         Args:
             name: the receiver.

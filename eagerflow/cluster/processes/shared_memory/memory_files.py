@@ -148,7 +148,7 @@ def map_privately(file: int, size: int) -> Bytes:
 
 
 def map_to_read(file: int, size: int, is_fixed: bool) -> Bytes:
-    """The bytes of a file, to be read alone.
+    """The bytes of a file, to be read alone: no array of them can be made writable.
 
     Args:
         file: its descriptor.
@@ -161,8 +161,8 @@ def map_to_read(file: int, size: int, is_fixed: bool) -> Bytes:
     shared = mmap.MAP_PRIVATE if is_fixed else mmap.MAP_SHARED  # fixed ones: from Linux 6.7 on
     mapped = _received(file, size, mmap.PROT_READ, shared)
     _madvise(mapped.ctypes.data, size, _POPULATE_READ)  # else pages come one by one
-    mapped.flags.writeable = False
-    return mapped
+    read_only: Bytes = np.frombuffer(mapped.data.toreadonly(), np.uint8)
+    return read_only
 
 
 def _received(file: int, size: int, access: int, flags: int) -> Bytes:

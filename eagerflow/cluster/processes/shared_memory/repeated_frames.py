@@ -63,6 +63,8 @@ def origin_of(arrays: Sequence[_Bytes]) -> Origin:
 class RepeatedFrames:
     """Which frames seem to be sent again unchanged to a receiver.
 
+    Several threads may use it at once: a count may be lost, which makes a copy more or less.
+
     >>> import numpy as np
     >>> from eagerflow.cluster.processes.shared_memory.repeated_frames import *
     >>> repeated, frames = RepeatedFrames(), [np.zeros(1_000, np.uint8)]

@@ -2,11 +2,12 @@
 
 A slab is a file without a name (``memfd_create``) with the long frames of one message. Its
 descriptor goes over a Unix socket that lies beside the sockets of ZeroMQ; the message names the
-slab. Each end checks that the other belongs to the same user. There are two kinds:
+slab. Each end checks that the other belongs to the same user. There are three kinds:
 
 - A *kept* slab is used for one message after another. The receiver copies the frames out before
-  anything looks at them, and says so (`kept_slabs`). One with a value that is sent again and again
-  is sealed as below, and read in place.
+  anything looks at them, and says so (`kept_slabs`).
+- A *fixed* slab has a value that is sent again and again. It is sealed as below, and tasks read it
+  in place; clients copy.
 - A slab of one message is sealed against shrinking, growing and writing, and mapped privately by
   the receiver, so the elements are copied once, by the sender. It takes what a kept slab does not.
 

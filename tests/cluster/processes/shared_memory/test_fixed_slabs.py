@@ -152,6 +152,9 @@ def test_only_what_is_sealed_against_writing_is_read_in_place(
     (value,) = pair[1].take(sender.names(1, 1), [b""])
     assert isinstance(value, np.ndarray)
     assert value.flags.writeable == (seals == KEPT_SEALS)
+    if not value.flags.writeable:
+        with pytest.raises(ValueError, match="WRITEABLE"):  # a write would end the process
+            value.flags.writeable = True
     if memory is not None:
         memory[:8] = b"changed!"
     assert bytes(value) == bytes(8)
