@@ -80,8 +80,10 @@ def leaked_threads(before: set[threading.Thread]) -> list[str]:
     deadline = time.monotonic() + _GRACE
     for pool in _POOLS:
         pool.stop()
-    for thread in running_threads() - before:
-        thread.join(max(0.0, deadline - time.monotonic()))
+    # what ends may start another thread meanwhile, such as that of the timers
+    while (left := running_threads() - before) and time.monotonic() < deadline:
+        for thread in left:
+            thread.join(max(0.0, deadline - time.monotonic()))
     for pool in _POOLS:
         pool._closed = False
     return sorted(t.name for t in running_threads() - before if t.is_alive())
