@@ -448,13 +448,19 @@ def _as_given(
     """As `_apply`, with the names of ``given`` in place of sizes that are single names.
 
     A branch may know a size by another name than the enclosing graph: the cotangent of a value that
-    the branch passes through has the size of its result inside, and of its operand outside.
+    the branch passes through has the size of its result inside, and of its operand outside. A name
+    of ``given`` that no operand has is that of a size on which the branches differ.
     """
     results = _apply(graph, operands)
+    known = frozenset[str]().union(*(symbols(x.shape) for x in operands))
     for i, (kind, other) in enumerate(zip(results, given, strict=False)):
         if isinstance(kind, TensorSpec) and len(kind.shape) == len(other.shape):
             shape = [
-                b if isinstance(a, Dim) and a.is_name and isinstance(b, Dim) else a
+                b
+                if isinstance(b, Dim)
+                and isinstance(a, Dim)
+                and (a.is_name or (b.is_name and not b.symbols <= known))
+                else a
                 for a, b in zip(kind.shape, other.shape, strict=True)
             ]
             results[i] = kind.like(shape=tuple(shape))

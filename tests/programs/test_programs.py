@@ -325,6 +325,26 @@ def test_results(program: Program, made: list[Call], names: tuple[str, ...]) -> 
     quantity="hessian",
     column="checked for NaN",
 )
+@example(
+    program=Program(
+        body=[
+            ("assign", 0, 0, 0),
+            ("assign", 0, 0, 0),
+            ("assign", 0, 0, 0),
+            (
+                "remat",
+                0,
+                0,
+                0,
+                [("branch", 0, 0, 0, [("detached", 9, 0, 0)], [("detached", 0, 0, 0)])],
+            ),
+        ],
+        python=False,
+    ),
+    made=[Call(1, 1, 0.0, 0, 0, 0.0), Call(2, 1, 0.0, 0, 0, 0.0)],
+    quantity="along",
+    column="cse",
+)
 def test_derivatives(program: Program, made: list[Call], quantity: str, column: str) -> None:
     check(program, made, ("traced", "traced inside", column), quantity)
 
