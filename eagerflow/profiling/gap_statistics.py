@@ -18,14 +18,14 @@ from eagerflow.source import Source, cell_name
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class GapStatistics(AbstractRow):
-    """The time between the end of something that ran in one line and the begin of the next.
+    """The time of Python code between an op of one line and the next op of the same thread.
 
-    What runs there is Python code from the one line to the other, both included: where they are the
-    same, as the arguments of an op are computed in the line of the op, it is that line.
+    The code lies between the two lines, both included: an op's arguments are computed in its own
+    line. The lines may be the same.
 
     Attributes:
-        after: the line that ran an op or the like before the gap; None at the begin of the block.
-        before: the line that ran one after it; None at the end of the block.
+        after: the line of the op before the gap; None at the beginning of the block.
+        before: the line of the op after it; None at the end of the block.
         count: number of gaps between these lines.
         total: their seconds.
         share: the fraction of the duration of the profile.
@@ -50,7 +50,7 @@ class GapStatistics(AbstractRow):
 
     @property
     def text(self) -> str:
-        """The code of the line after the gap; without one, of the line before it."""
+        """The code of the line after the gap; at the end of the block, of the line before it."""
         source = self.before or self.after
         return "" if source is None else source.text
 

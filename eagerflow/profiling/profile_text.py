@@ -109,7 +109,7 @@ def _notes(profile: Profile) -> list[str]:
 
 
 def _kernels(profile: Profile) -> list[str]:
-    """What is told of ops that ran within native kernels."""
+    """The note on ops that ran within native kernels; none without such ops."""
     nodes = [e for e in profile.events if isinstance(e, NodeEvent)]
     within = [e for e in nodes if e.kernel]
     if not within:

@@ -233,8 +233,8 @@ class Profile:
     def gaps(self) -> RowTable[GapStatistics]:
         """The rows of other Python code in the thread of the block, by decreasing total time.
 
-        It is told by the lines on either side: a row for each two lines between which no op ran,
-        nor anything else of which `outside` has a row.
+        There is a row for each pair of lines between which no op ran, nor anything else that has a
+        row in `outside`.
 
         >>> import time
         >>> with ef.profile() as p:
@@ -256,7 +256,7 @@ class Profile:
         return gap_statistics(blocks, self.seconds)
 
     def _by_thread(self) -> dict[int, tuple[OpTimes, list[Scope]]]:
-        """What each thread did."""
+        """The ops and scopes of each thread, by its identifier."""
         events = [e for e, _ in [*self._events]]
         ops = [e for e in events if isinstance(e, OpEvent | NodeEvent) and not e.runner]
         return by_thread(ops, events)

@@ -1,4 +1,4 @@
-"""Times from a begin to an end: unions and differences, and the times at which a thread ran ops."""
+"""Spans of time: their unions and differences, and the spans in which a thread ran ops."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeAlias, final
 
 from eagerflow.events import AbstractEvent, NodeEvent, OpEvent
 
-#: a begin and an end, in seconds of ``perf_counter``
+#: a beginning and an end, in seconds of ``perf_counter``
 Span: TypeAlias = tuple[float, float]
 
 
-def span(event: AbstractEvent) -> tuple[float, float]:
+def span(event: AbstractEvent) -> Span:
     """The time of an event, until now if it goes on."""
     return event.start, event.start + event.seconds
 
