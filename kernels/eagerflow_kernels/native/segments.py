@@ -43,14 +43,10 @@ def segments_by(
 
     def sums(values: Array, ids: Array, count: int) -> Array:
         """The sums of the rows of each id from 0 to ``count - 1``."""
-        shape = values.shape[1:]
-        width = math.prod(shape)
-        total = _table(count, width, values)
-        # with ids that lie one after the other, NumPy goes through the rows in their order
-        given = values.reshape(len(values), width), np.ascontiguousarray(ids, np.int64)
-        if not function(_KINDS[values.dtype.name])(*given, total.T).all():
+        total, rows, places = _as_rows(values, ids, count)
+        if not function(_KINDS[values.dtype.name])(rows, places, total.T).all():
             check_ids(np, values, ids, count)
-        return _whole(total).reshape(count, *shape)
+        return _whole(total).reshape(count, *values.shape[1:])
 
     def segment_sum(values: Array, segment_ids: Array, *, num_segments: int) -> Array:
         """The sum of the rows of each segment."""
@@ -77,21 +73,28 @@ def segments_by(
         return one, other
 
     def both(values: Array, numbers: Array, ids: Array, count: int) -> tuple[Array, Array]:
-        shape = values.shape[1:]
-        width = math.prod(shape)
-        rows, total = _table(count, width, values), np.zeros(count, numbers.dtype)
-        kinds = _KINDS[values.dtype.name], _NUMBERS[numbers.dtype.name]
-        # as for `sums`
-        given = values.reshape(len(values), width), numbers, np.ascontiguousarray(ids, np.int64)
-        if not with_numbers(*kinds)(*given, rows.T, total).all():
+        total, rows, places = _as_rows(values, ids, count)
+        of_numbers = np.zeros(count, numbers.dtype)
+        add = with_numbers(_KINDS[values.dtype.name], _NUMBERS[numbers.dtype.name])
+        if not add(rows, numbers, places, total.T, of_numbers).all():
             check_ids(np, values, ids, count)
-        return _whole(rows).reshape(count, *shape), total
+        return _whole(total).reshape(count, *values.shape[1:]), of_numbers
 
     return {
         "segment_sum": segment_sum,
         "segment_sums": segment_sums,
         "index_scatter": partial(scattered, sums),
     }
+
+
+def _as_rows(values: Array, ids: Array, count: int) -> tuple[Array, Array, Array]:
+    """A table of zeros for sums, the rows that are added to it, and their places in it.
+
+    With places that lie one after the other, NumPy goes through the rows in their order.
+    """
+    width = math.prod(values.shape[1:])
+    rows = values.reshape(len(values), width)
+    return _table(count, width, values), rows, np.ascontiguousarray(ids, np.int64)
 
 
 def _table(count: int, width: int, values: Array) -> Array:
