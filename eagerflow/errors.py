@@ -24,8 +24,9 @@ __all__ = [
     "NonFiniteError", "OpDefinitionError", "OutOfMemoryError", "PlacementError", "PlacementWarning",
     "PrecisionWarning", "ProtocolError",
     "QueueClosedError", "RecordError", "RendezvousError", "ResourceError", "RetraceWarning",
-    "SettingError", "ShapeError", "TaskLost", "TensorIndexError", "TensorValueError", "TraceError",
-    "TraceWarning", "UnhashableError", "UnknownNameError", "VariableError", "VmapError",
+    "RunnerFailedError", "SettingError", "ShapeError", "TaskLost", "TensorIndexError",
+    "TensorValueError", "TraceError", "TraceWarning", "UnhashableError", "UnknownNameError",
+    "VariableError", "VmapError",
     "WaitTimeoutError", "WorkerError", "hide_frames", "hides_frames", "relocate", "traceback",
 ]  # fmt: skip
 
@@ -328,7 +329,10 @@ class OutOfMemoryError(EagerflowError, MemoryError):
 
 
 class QueueClosedError(EagerflowError, RuntimeError):
-    """A closed queue or barrier cannot take an element, or give as many as requested."""
+    """A closed queue or barrier cannot take an element, or give as many as requested.
+
+    One that a failed runner closed raises a `RunnerFailedError` instead.
+    """
 
     #: the elements that stay in a queue of this process, fewer than `Queue.dequeue_many` waits for
     rest: Any = None
@@ -340,6 +344,23 @@ class CancelledError(EagerflowError, RuntimeError):
 
 class EnqueueCancelledError(QueueClosedError, CancelledError):
     """An enqueue that waited when its queue was closed with ``cancel_pending=True``."""
+
+
+class RunnerFailedError(EagerflowError, RuntimeError):
+    """A queue or barrier that a runner closed as it failed: more elements would have come.
+
+    It is no `QueueClosedError`, which tells that the data have ended. The message quotes the
+    runner, its error and its line, and ``__cause__`` is that error, without its frames.
+
+    >>> lengths = ef.Queue(9, ef.tensor(0))
+    >>> lines = iter(["7", "12", "many"])
+    >>> with ef.spawn(lambda: lengths.enqueue(int(next(lines))), name="feeder", closes=lengths):
+    ...     for length in lengths:
+    ...         print(length)
+    Traceback (most recent call last):
+    eagerflow.errors.RunnerFailedError: dequeue: the queue is closed and empty, as a runner failed
+    ...
+    """
 
 
 class WaitTimeoutError(EagerflowError, TimeoutError):

@@ -116,7 +116,7 @@ class BarrierState:
 
     def _check(self, part: int, keys: Sequence[Key]) -> None:
         if self.cancelled or (self.closed and keys and not self._incomplete):
-            raise self._closed("insert_many: the barrier is closed")
+            raise self.ready.is_over("insert_many: the barrier is closed", self.state())
         seen = set[Key]()
         for key in keys:
             entry = self._incomplete.get(key)
@@ -126,8 +126,9 @@ class BarrierState:
                     given=self.state(),
                 )
             if entry is None and self.closed:
-                raise self._closed(
+                raise self.ready.is_over(
                     f"insert_many: the barrier is closed, and key {key!r} is new",
+                    self.state(),
                     "a key of an element that is incomplete",
                 )
             seen.add(key)
@@ -152,8 +153,9 @@ class BarrierState:
                 else:
                     there, wanted = there + len(self._incomplete), count
                 if there < wanted:
-                    raise self._closed(
+                    raise self.ready.is_over(
                         "take_many: the barrier is closed and has too few elements",
+                        self.state(),
                         f"{wanted} element{'s' * (wanted != 1)}",
                         None if partial or not there else rest_hint("take_many", wanted),
                     )
@@ -175,19 +177,13 @@ class BarrierState:
         with self._told("close"):
             with self.lock:
                 if self.closed and (self.cancelled or not cancel):
-                    raise self._closed("close: the barrier is already closed")
+                    raise self.ready.closed_already(self.state(), "barrier")
                 self.closed = True
                 self.cancelled = cancel
                 if cancel:
                     self._incomplete.clear()
                 self._finish()
             self.ready.settle()
-
-    def _closed(
-        self, wrong: str, expected: str | None = None, hint: str | None = None
-    ) -> QueueClosedError:
-        error = QueueClosedError(wrong, given=self.state(), expected=expected, hint=hint)
-        return self.ready.explained(error)
 
     def end(self, failure: str | None = None, cause: BaseException | None = None) -> None:
         """Close the barrier; it may be closed already.

@@ -9,11 +9,17 @@ the queue of attempts to put, behind earlier ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, final
 from weakref import ref
 
-from eagerflow.error_messages import note_failure
-from eagerflow.errors import EnqueueCancelledError, QueueClosedError, WaitTimeoutError
+from eagerflow.error_messages import EagerflowError, note_failure
+from eagerflow.errors import (
+    EnqueueCancelledError,
+    QueueClosedError,
+    RunnerFailedError,
+    WaitTimeoutError,
+)
 from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
@@ -61,7 +67,7 @@ class _Enqueue(AbstractAttempt):
             self.done = True
         elif closed:
             what = self.what  # not self: the attempt would hold itself and its elements
-            self.fail(lambda: _closed(f"{what}: the queue is closed", queue))
+            self.fail(lambda: queue.is_over(f"{what}: the queue is closed", queue.state()))
         return self.done or self.sent > before
 
     def keep(self) -> None:
@@ -140,7 +146,7 @@ class _Close(AbstractAttempt):
     def step(self) -> bool:
         queue = self.owner
         if queue.closed:
-            self.fail(lambda: _closed("close: the queue is already closed", queue))
+            self.fail(lambda: queue.closed_already(queue.state()))
         else:
             queue.closed = True
             self.done = True
@@ -173,33 +179,25 @@ def rest_hint(what: str, count: int) -> str | None:
     }.get(what)
 
 
-def _closed(
-    wrong: str, queue: QueueState, expected: str | None = None, hint: str | None = None
-) -> QueueClosedError:
-    if queue.failure is not None:
-        hint = None  # the end is none that a reader should expect
-    return queue.explained(
-        QueueClosedError(wrong, given=queue.state(), expected=expected, hint=hint)
-    )
-
-
 #: the operations that any element would satisfy, and what is told where there is none any more
 _ENDS: Final = ("dequeue", "dequeue_up_to")
 _END: Final = "so the data of a queue ends; a loop, for x in queue, ends without an error"
 
 
-def _too_few(what: str, queue: QueueState, count: int, left: int) -> QueueClosedError:
+def _too_few(what: str, queue: QueueState, count: int, left: int) -> EagerflowError:
     """The error for ``what``, an operation that takes ``count`` elements where so many are left."""
     if not left and what in _ENDS:
         expected = "an element" if count == 1 else f"1 to {count} elements"
-        return _closed(f"{what}: the queue is closed and empty", queue, expected, _END)
-    error = _closed(
+        return queue.is_over(
+            f"{what}: the queue is closed and empty", queue.state(), expected, _END
+        )  # fmt: skip
+    error = queue.is_over(
         f"{what}: the queue is closed and has too few elements",
-        queue,
+        queue.state(),
         f"{count} element{'s' * (count != 1)}, of which there are {left}",
         rest_hint(what, count) if left else None,
     )
-    if left and what == "dequeue_many":
+    if left and what == "dequeue_many" and isinstance(error, QueueClosedError):
         error.rest = RestOfQueue(queue, count)
     return error
 
@@ -382,7 +380,45 @@ class QueueState(AbstractMeeting):
         else:
             self.cancel_and_close(failure=failure)
 
-    def explained(self, error: QueueClosedError) -> QueueClosedError:
+    def is_over(
+        self, wrong: str, given: str, expected: str | None = None, hint: str | None = None
+    ) -> EagerflowError:
+        """The error of an operation that the end of the queue leaves undone.
+
+        Args:
+            wrong: the mistake.
+            given: the state of the queue, or of what reads it.
+            expected: what the operation needs.
+            hint: the advice where the data have ended; a reader should expect no failure.
+        """
+        if self.failure is None:
+            return QueueClosedError(wrong, given=given, expected=expected, hint=hint)
+        return self._explained(
+            RunnerFailedError(f"{wrong}, as a runner failed", given=given, expected=expected)
+        )
+
+    def was_cancelled(self, what: str) -> EagerflowError:
+        """The error of an enqueue that waited as the queue was closed at once.
+
+        Args:
+            what: the operation.
+        """
+        wrong = f"{what}: the queue was closed while it waited"
+        if self.failure is None:
+            return EnqueueCancelledError(wrong, given=self.state())
+        return self.is_over(wrong, self.state())
+
+    def closed_already(self, given: str, what: str = "queue") -> EagerflowError:
+        """The error of a second close: what it asks for is so, also where a runner has failed.
+
+        Args:
+            given: the state of the queue, or of what it is part of.
+            what: the kind of what is closed.
+        """
+        error = QueueClosedError(f"close: the {what} is already closed", given=given)
+        return self._explained(error)
+
+    def _explained(self, error: EagerflowError) -> EagerflowError:
         """The error with the failure that closed the queue in its text, and its cause, if any."""
         if self.failure is not None:
             note_failure(error, self.failure)
@@ -408,12 +444,6 @@ class QueueState(AbstractMeeting):
                 if type(attempt) is _Close:
                     attempt.done = True
                 else:
-                    attempt.fail(_cancelled_enqueue(attempt.what, self))
+                    attempt.fail(partial(self.was_cancelled, attempt.what))
                 self.remove(attempt)
         self.settle()
-
-
-def _cancelled_enqueue(what: str, queue: QueueState) -> Callable[[], Exception]:
-    return lambda: queue.explained(
-        EnqueueCancelledError(f"{what}: the queue was closed while it waited", given=queue.state())
-    )

@@ -19,7 +19,13 @@ from time import perf_counter
 from typing import IO, final
 from weakref import finalize
 
-from eagerflow.errors import CancelledError, FileError, QueueClosedError, RecordError
+from eagerflow.errors import (
+    CancelledError,
+    FileError,
+    QueueClosedError,
+    RecordError,
+    RunnerFailedError,
+)
 from eagerflow.events import AbstractEvent, ElementEvent, SkipEvent, end
 from eagerflow.hardware import Device
 from eagerflow.resources.meetings import AbstractMeeting
@@ -193,11 +199,9 @@ class _Read(AbstractAttempt):
             self.done = True
         else:
             self.fail(
-                lambda: reader.files.explained(
-                    QueueClosedError(
-                        f"{self.what}: all files are read, and the queue of their names is closed",
-                        given=reader.state(),
-                    )
+                lambda: reader.files.is_over(
+                    f"{self.what}: all files are read, and the queue of their names is closed",
+                    reader.state(),
                 )
             )
         return self.done
@@ -424,7 +428,7 @@ class ReaderState(AbstractMeeting):
         if asked.failure is None:
             name = os.fsdecode(asked.value[0][0].item())
             self._names += (name,)
-        elif isinstance(asked.failure(), QueueClosedError):
+        elif isinstance(asked.failure(), QueueClosedError | RunnerFailedError):
             self.ended = True
         self._asked = None
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, final
 
-from eagerflow.errors import QueueClosedError, TraceError
+from eagerflow.errors import QueueClosedError, RunnerFailedError, TraceError
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
@@ -49,7 +49,7 @@ def failure_of(runner: str, error: BaseException) -> RunnerFailure:
 
 def failure_behind(error: BaseException | None) -> RunnerFailure | None:
     """The failure that closed a queue, by the error of an operation on it; None if none did."""
-    if not isinstance(error, QueueClosedError) or error.origin is None:
+    if not isinstance(error, QueueClosedError | RunnerFailedError) or error.origin is None:
         return None
     return RunnerFailure(error.origin, error.__cause__)
 

@@ -91,10 +91,11 @@ class Runner:
     """A function that runs again and again in the background. `spawn` makes and starts a runner.
 
     It ends when a queue that it needs is closed (a `QueueClosedError` is no error of a runner, but
-    the end of its work, unless another runner has failed and closed the queue), when it is stopped,
-    or with an error, which `join` and `stop` raise; a runner spawned under an `eagerflow.deadline`
-    ends at the deadline at the latest. A ``with`` block of runners without an error of its own ends
-    with that of the runner that failed first, not of those that its failure has ended.
+    the end of its work; a `RunnerFailedError`, of a queue that another one has closed as it failed,
+    is one), when it is stopped, or with an error, which `join` and `stop` raise; a runner spawned
+    under an `eagerflow.deadline` ends at the deadline at the latest. A ``with`` block of runners
+    without an error of its own ends with that of the runner that failed first, not of those that
+    its failure has ended.
 
     Args:
         fn: the function.

@@ -375,19 +375,26 @@ def test_what_only_the_graph_raises_is_not_left_to_a_handler(kinds) -> None:
         assert words in str(one.value)
 
 
-def test_a_closed_queue_is_not_left_to_a_handler() -> None:
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        (ef.errors.QueueClosedError, "dequeue_up_to"),
+        (ef.errors.RunnerFailedError, "put the `try` around the call"),
+    ],
+)
+def test_a_closed_queue_is_not_left_to_a_handler(kind: type[Exception], advice: str) -> None:
     queue = ef.Queue(2, "f32[]")
 
     @ef.trace
     def last():
         try:
             return queue.dequeue()  # the culprit
-        except ef.errors.QueueClosedError:  # the handler
+        except kind:  # the handler
             return ef.tensor(-1.0)
 
-    with pytest.raises(TraceError, match="QueueClosedError is raised when the graph") as caught:
+    with pytest.raises(TraceError, match=f"{kind.__name__} is raised when the graph") as caught:
         last()
-    for words in ("# the culprit", "# the handler", "dequeue_up_to"):
+    for words in ("# the culprit", "# the handler", advice):
         assert words in str(caught.value)
 
 

@@ -80,7 +80,7 @@ def test_the_first_failure_leaves_a_block_in_every_order(
 @pytest.mark.parametrize("order", [*permutations(_STAGES)], ids=" ".join)
 def test_an_error_of_the_block_stays(make: _Make, order: Sequence[str]) -> None:
     pipeline = _Pipeline(make)
-    with pytest.raises(errors.QueueClosedError, match="the runner producer ended") as caught:
+    with pytest.raises(errors.RunnerFailedError, match="the runner producer ended") as caught:
         pipeline.run(order, lambda _: list(pipeline.queues[-1]))
     assert isinstance(caught.value.__cause__, ValueError)
 
@@ -93,7 +93,7 @@ def test_what_join_raises_in_a_block_stays(make: _Make, order: Sequence[str]) ->
         runners.extend(all_)
         all_[order.index("trainer")].join()
 
-    with pytest.raises(errors.QueueClosedError) as caught:
+    with pytest.raises(errors.RunnerFailedError) as caught:
         _Pipeline(make).run(order, join)
     assert caught.value is runners[order.index("trainer")].error
 
@@ -128,7 +128,7 @@ def test_an_inner_block_in_a_function_ends_with_the_first_failure(make: _Make) -
 def test_of_a_runner_without_a_block_the_cause_is_told(make: _Make) -> None:
     pipeline = _Pipeline(make)
     producer = pipeline.spawn("producer")
-    with pytest.raises(errors.QueueClosedError) as caught, pipeline.spawn("batcher") as batcher:
+    with pytest.raises(errors.RunnerFailedError) as caught, pipeline.spawn("batcher") as batcher:
         _until_all_have_ended([producer, batcher])
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(ValueError, match="record 2"):

@@ -37,9 +37,49 @@ def test_a_loop_over_a_queue_tells_of_the_runner_that_failed(make: Any) -> None:
     source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(9, ef.tensor(0))
     source.enqueue(0)
     ef.spawn(make(lambda: out.enqueue(ef.tensor([1, 2])[source.dequeue() + 5])), closes=out)
-    with pytest.raises(errors.QueueClosedError) as caught:
+    with pytest.raises(errors.RunnerFailedError) as caught:
         list(out)
     assert "ended with" in str(caught.value)
+
+
+def test_a_loop_that_ends_with_a_closed_queue_lets_a_failure_through(make: Any) -> None:
+    """The usual loop of a consumer: the end of the data leaves it, half of the data does not."""
+
+    def read(count: int, fails: bool) -> list[int]:
+        out, left, got = ef.Queue(9, ef.tensor(0)), iter(range(count)), list[int]()
+
+        def produce() -> None:
+            number = next(left, None)
+            if number is None:
+                raise OSError("the disk is gone") if fails else StopIteration
+            out.enqueue(number)
+
+        def consume() -> None:
+            with ef.spawn(produce, closes=out):
+                while True:
+                    try:
+                        got.append(int(take()))
+                    except errors.QueueClosedError:
+                        return
+
+        take = make(out.dequeue)
+        consume()
+        return got
+
+    assert read(3, fails=False) == [0, 1, 2]
+    with pytest.raises(errors.RunnerFailedError, match="OSError: the disk is gone") as caught:
+        read(3, fails=True)
+    assert not isinstance(caught.value, errors.QueueClosedError)
+
+
+def test_a_second_close_is_no_failure(make: Any) -> None:
+    """What it asks for is so; the failure is quoted."""
+    out, barrier = ef.Queue(9, ef.tensor(0)), ef.Barrier(("i64[]",))
+    with pytest.raises(ZeroDivisionError):
+        ef.spawn(lambda: 1 / 0, closes=[out, barrier]).join()
+    for close in (make(out.close), make(barrier.close)):
+        with pytest.raises(errors.QueueClosedError, match=r"already closed(.|\n)*division by zero"):
+            close()
 
 
 def test_a_trace_cannot_go_over_a_queue() -> None:
@@ -73,10 +113,10 @@ def test_an_error_closes_and_cancels(make: Any) -> None:
     source.enqueue(5)
     with pytest.raises(errors.TensorIndexError):
         runner.join()
-    with pytest.raises(errors.EnqueueCancelledError):
+    with pytest.raises(errors.RunnerFailedError, match="enqueue: the queue was closed while"):
         other.result()
     assert numbers(out.dequeue()) == 7.0
-    with pytest.raises(errors.QueueClosedError):
+    with pytest.raises(errors.RunnerFailedError):
         out.dequeue()
 
 
@@ -96,7 +136,7 @@ def test_who_waits_is_told_of_the_error(make: Any, capsys: pytest.CaptureFixture
         one.result, two.result, out.dequeue, lambda: out.enqueue(1.0), ef.trace(out.dequeue),
         lambda: barrier.take_many(1), lambda: barrier.insert_many(0, [1], [1.0]),
     ):  # fmt: skip
-        with pytest.raises(errors.QueueClosedError) as caught:
+        with pytest.raises(errors.RunnerFailedError, match=", as a runner failed\n") as caught:
             call()
         text = str(caught.value)
         assert text.count("  the runner source ended with TensorIndexError: ") == 1
@@ -134,7 +174,7 @@ def test_the_cause_of_a_closed_queue_keeps_no_frames() -> None:
         runner = ef.spawn(fail, closes=out, name="source")
         with pytest.raises(type(error)):
             runner.join()
-        with pytest.raises(errors.QueueClosedError) as caught:
+        with pytest.raises(errors.RunnerFailedError) as caught:
             out.dequeue()
         cause = caught.value.__cause__
         assert type(cause) is kind

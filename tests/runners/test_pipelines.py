@@ -53,10 +53,10 @@ def pipeline(make: Make, fails: bool = True) -> tuple[list[Runner], list[ef.Queu
 def test_a_loop_over_the_last_queue_names_the_first_runner(make: Make) -> None:
     (head, *stages), queues = pipeline(make)
     got = list[Any]()
-    with pytest.raises(errors.QueueClosedError) as caught:
+    with pytest.raises(errors.RunnerFailedError) as caught:
         got.extend(queues[-1])
     assert [int(x) for x in got] == [3, 4, 5, 6, 7]
-    with pytest.raises(errors.QueueClosedError) as again:
+    with pytest.raises(errors.RunnerFailedError) as again:
         queues[-1].dequeue()
     for error in (caught.value, again.value):
         text = str(error)
@@ -67,7 +67,7 @@ def test_a_loop_over_the_last_queue_names_the_first_runner(make: Make) -> None:
     with pytest.raises(OSError, check=lambda error: error is head.error):
         head.join()
     for one in stages:
-        with pytest.raises(errors.QueueClosedError) as late:
+        with pytest.raises(errors.RunnerFailedError) as late:
             one.join()
         assert "the runner head ended" in str(late.value)
         assert late.value.__notes__[-1:] == [f"  in the runner {one.name}, after 5 runs"]
@@ -88,7 +88,7 @@ def test_a_loop_of_a_stage_passes_the_failure_on() -> None:
 
     ef.spawn(lambda: 1 / 0, closes=source, name="head")
     ef.spawn(copy, closes=out, runs=1)
-    with pytest.raises(errors.QueueClosedError, match="the runner head ended"):
+    with pytest.raises(errors.RunnerFailedError, match="the runner head ended"):
         list(out)
 
 
@@ -97,9 +97,9 @@ def test_a_failure_also_travels_to_the_producers(make: Make) -> None:
     middle, other = ef.Queue(1, "i64[]"), ef.Queue(None, "i64[]")
     consumer = ef.spawn(lambda: 1 / int(middle.dequeue()), closes=middle, name="tail")
     producer = ef.spawn(make(lambda: middle.enqueue(0)), closes=other)
-    with pytest.raises(errors.QueueClosedError, match="the runner tail ended"):
+    with pytest.raises(errors.RunnerFailedError, match="the runner tail ended"):
         list(other)
-    with pytest.raises(errors.QueueClosedError, match="the runner tail ended"):
+    with pytest.raises(errors.RunnerFailedError, match="the runner tail ended"):
         producer.join()
     with pytest.raises(ZeroDivisionError):
         consumer.join()
@@ -116,7 +116,7 @@ def test_a_reader_of_files_tells_of_the_failure_behind_its_names(
     ef.spawn(lambda: names.enqueue(left.__next__() if not reader.resource.count else 1 / 0),
              closes=names, name="head")  # fmt: skip
     ef.spawn(make(lambda: out.enqueue(reader.read()[1])), closes=out)
-    with pytest.raises(errors.QueueClosedError, match="the runner head ended"):
+    with pytest.raises(errors.RunnerFailedError, match="the runner head ended"):
         list(out)
 
 
@@ -149,7 +149,7 @@ def test_a_block_reports_a_failure_once(
                 blocks.enter_context(one)
             list(queues[-1])
 
-    with pytest.raises(errors.QueueClosedError) as caught:
+    with pytest.raises(errors.RunnerFailedError) as caught:
         read_in_blocks()
     timers.join()
     assert "has ended with an error" not in capsys.readouterr().err

@@ -85,7 +85,7 @@ def test_a_warning_that_is_an_error_ends_the_pipeline(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         runner = batcher(make, samples, batches)
-        with pytest.raises(errors.QueueClosedError, match="RuntimeWarning: the runner batcher"):
+        with pytest.raises(errors.RunnerFailedError, match="RuntimeWarning: the runner batcher"):
             list(batches)
         with pytest.raises(RuntimeWarning, match="6 elements are left"):
             runner.join()
@@ -142,7 +142,7 @@ def test_a_failure_is_told_and_not_its_rest(
     until(lambda: samples.resource.waiting(1) == 1)
     with pytest.raises(ZeroDivisionError):
         ef.spawn(lambda: 1 / 0, closes=samples).join()
-    with pytest.raises(errors.QueueClosedError, match="division by zero"):
+    with pytest.raises(errors.RunnerFailedError, match="division by zero"):
         runner.join()
 
 

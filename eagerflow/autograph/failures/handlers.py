@@ -22,6 +22,7 @@ from eagerflow.core.op import find_op, get_op
 from eagerflow.errors import (
     CancelledError,
     QueueClosedError,
+    RunnerFailedError,
     TensorIndexError,
     TensorValueError,
     TraceError,
@@ -42,6 +43,7 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     TensorIndexError: f"{_OUTSIDE}, or test the index: `if i < x.shape[0]`, ef.where(...)",
     TensorValueError: f"{_OUTSIDE}, or test the matrix before",
     QueueClosedError: f"{_OUTSIDE}, or take the remaining elements with dequeue_up_to(n)",
+    RunnerFailedError: _OUTSIDE,
     CancelledError: _OUTSIDE,
     WaitTimeoutError: _OUTSIDE,
 }

@@ -20,6 +20,7 @@ from eagerflow.errors import (
     CancelledError,
     DTypeError,
     QueueClosedError,
+    RunnerFailedError,
     TraceError,
     WaitTimeoutError,
 )
@@ -29,7 +30,7 @@ from eagerflow.resources.requests import check_count, check_seconds
 from eagerflow.types import FLOAT64, INT64, TensorType
 
 #: errors of ops that wait for others
-WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
+WAITING: Final = (QueueClosedError, RunnerFailedError, CancelledError, WaitTimeoutError)
 
 
 def named(resource: Any) -> str:

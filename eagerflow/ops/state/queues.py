@@ -67,7 +67,8 @@ class Queue:
     `dequeue` while it is empty, each in the order of requests. Any number of threads and traced
     functions may do so at once. Waiting uses no CPU, and Ctrl-C interrupts it. After `close`,
     no element is accepted, and the remaining elements can be taken; a request for more raises a
-    `QueueClosedError`. The rules are TensorFlow's, case by case: see ``docs/queues.md``.
+    `QueueClosedError`, or a `RunnerFailedError` if a runner closed it as it failed. The rules are
+    TensorFlow's, case by case: see ``docs/queues.md``.
 
     In a traced function these are nodes that wait for all effects before them, and later effects
     wait for them (see `eagerflow.unordered`). Elements taken are constants to derivatives.
@@ -308,7 +309,7 @@ class Queue:
         """Iterate over the elements, until the queue is closed and empty.
 
         Raises:
-            QueueClosedError: a failed runner closed the queue.
+            RunnerFailedError: a runner that failed closed the queue.
             TraceError: the iteration is in a traced function, which would be traced without end.
 
         >>> queue = ef.Queue(10, ef.tensor(0))
@@ -329,9 +330,7 @@ class Queue:
         while True:
             try:
                 element = self.dequeue()
-            except QueueClosedError as error:
-                if error.origin is not None:
-                    raise  # the runner that fills the queue failed
+            except QueueClosedError:
                 loops_over_queues.ended += 1
                 return
             yield element

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import QueueClosedError, ResourceError
+from eagerflow.errors import ResourceError, RunnerFailedError
 from eagerflow.runtime.threads import workers
 from tests.cluster.remote.queues_at_tasks import left, queue_of
 from tests.cluster.remote.waiting import open_steps, watching
@@ -64,7 +64,7 @@ def test_the_failure_of_a_runner_is_quoted_where_its_queue_is_read(
     runner = ef.spawn(lambda: 1 / 0, closes=queue)
     with pytest.raises(ZeroDivisionError):
         runner.join()
-    with pytest.raises(QueueClosedError) as caught:
+    with pytest.raises(RunnerFailedError) as caught:
         list(queue)
     assert "ended with ZeroDivisionError: division by zero" in str(caught.value)
     assert "runner = ef.spawn(lambda: 1 / 0, closes=queue)" in str(caught.value)
