@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import check_each
 from tests.source_tree import PACKAGES, ROOT, cycles, imports, modules
 
 #: modules that may say ``import eagerflow``: they are written with public names
@@ -105,40 +107,104 @@ def test_each_module_is_public_or_forbidden_to_libraries() -> None:
     assert sorted(told) == sorted([*there, "eagerflow_kernels"])
 
 
-@pytest.mark.parametrize(
-    ("file", "line", "contract"),
-    [
-        ("eagerflow/nn/init.py", "from eagerflow.core.op import bind", "public names"),
-        ("eagerflow/data/stages/maps.py", "import eagerflow_kernels.table", "public names"),
-        ("eagerflow/core/tree.py", "import eagerflow.ops.rules.type_rules", "downward only"),
-        ("eagerflow/ops/rules/type_rules.py", "import numpy", "numpy only"),
-        ("eagerflow/autodiff/tape.py", "import numpy", "numpy only"),
-        ("eagerflow/core/to_tensor.py", "import scipy.linalg", "cupy, llvmlite and scipy only"),
-        ("eagerflow/core/execute.py", "def f():\n    import zmq", "zmq only"),
-        ("eagerflow/events/event_kinds.py", "import ipywidgets", "anywidget and ipywidgets only"),
-        ("eagerflow/events/event_kinds.py", "import eagerflow_widgets", "nothing imports them"),
-        ("kernels/eagerflow_kernels/table.py", "import eagerflow.types", "nothing of eagerflow"),
-        (
-            "eagerflow/ops/elementwise/arithmetic.py",
-            "import eagerflow.ops.names.linalg",
-            "one order",
-        ),
-        ("eagerflow/runtime/rendezvous/outgoing.py", "import time", "channels are pure"),
-        ("eagerflow/runtime/rendezvous/station.py", "import eagerflow.graph.ir", "no graphs"),
-        ("eagerflow/unheard_of.py", "", "downward only"),
-    ],
-)
-def test_a_broken_contract_is_seen(copy: Path, file: str, line: str, contract: str) -> None:
-    path = copy / file
-    before = path.read_text() if path.exists() else None
-    path.write_text(f"{before or ''}\n{line}\n")
+#: files, lines added to them, and what the contracts that these break say of them
+_VIOLATIONS = [
+    (
+        "eagerflow/nn/init.py", "from eagerflow.core.op import bind",
+        "libraries: public names only", "eagerflow.nn.init -> eagerflow.core.op ",
+    ),
+    (
+        "eagerflow/data/stages/maps.py", "import eagerflow_kernels.table",
+        "libraries: public names only",
+        "eagerflow.data.stages.maps -> eagerflow_kernels.table ",
+    ),
+    (
+        "eagerflow/core/tree.py", "import eagerflow.ops.rules.type_rules",
+        "eagerflow: imports go downward only",
+        "eagerflow.core.tree -> eagerflow.ops.rules.type_rules ",
+    ),
+    (
+        "eagerflow/ops/rules/type_rules.py", "import numpy",
+        "numpy only where arrays are held", "eagerflow.ops.rules.type_rules -> numpy ",
+    ),
+    (
+        "eagerflow/autodiff/tape.py", "import numpy",
+        "numpy only where arrays are held", "eagerflow.autodiff.tape -> numpy ",
+    ),
+    (
+        "eagerflow/core/to_tensor.py", "import scipy.linalg",
+        "cupy, llvmlite and scipy only in eagerflow_kernels", "eagerflow.core.to_tensor -> scipy ",
+    ),
+    (
+        "eagerflow/core/execute.py", "def f():\n    import zmq",
+        "zmq only in eagerflow.cluster", "eagerflow.core.execute -> zmq ",
+    ),
+    (
+        "eagerflow/events/event_kinds.py", "import ipywidgets",
+        "anywidget and ipywidgets only in eagerflow_widgets",
+        "eagerflow.events.event_kinds -> ipywidgets ",
+    ),
+    (
+        "eagerflow/events/event_kinds.py", "import eagerflow_widgets",
+        "widgets: nothing imports them, the display entry point finds them",
+        "eagerflow.events.event_kinds -> eagerflow_widgets ",
+    ),
+    (
+        "kernels/eagerflow_kernels/table.py", "import eagerflow.types",
+        "kernels: nothing of eagerflow", "eagerflow_kernels.table -> eagerflow.types ",
+    ),
+    (
+        "eagerflow/ops/elementwise/arithmetic.py", "import eagerflow.ops.names.linalg",
+        "ops: one order among the families",
+        "eagerflow.ops.elementwise.arithmetic -> eagerflow.ops.names.linalg ",
+    ),
+    (
+        "eagerflow/runtime/rendezvous/outgoing.py", "import time",
+        "channels are pure: no threads, no clock, no I/O",
+        "eagerflow.runtime.rendezvous.outgoing -> time ",
+    ),
+    (
+        "eagerflow/runtime/rendezvous/station.py", "import eagerflow.graph.ir",
+        "a rendezvous knows no graphs",
+        "eagerflow.runtime.rendezvous.station -> eagerflow.graph.ir ",
+    ),
+    (
+        "eagerflow/unheard_of.py", "",
+        "eagerflow: imports go downward only", "not listed as layers: - eagerflow.unheard_of ",
+    ),
+]  # fmt: skip
+
+
+def test_broken_contracts_are_seen(copy: Path) -> None:
+    """All at once: the report names the contract and the line of each."""
+    before = {file: _text(copy / file) for file, *_ in _VIOLATIONS}
+    for file, line, *_ in _VIOLATIONS:
+        (copy / file).write_text(f"{_text(copy / file) or ''}\n{line}\n")
     try:
         done = _lint(copy)
     finally:
-        if before is None:
-            path.unlink()
-        else:
-            path.write_text(before)
-    broken = [text for text in done.stdout.splitlines() if " BROKEN" in text]
+        for file, text in before.items():
+            if text is None:
+                (copy / file).unlink()
+            else:
+                (copy / file).write_text(text)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert [text for text in broken if contract in text], broken
+    told = _told(done.stdout)
+
+    def is_told(file: str, line: str, contract: str, says: str) -> None:
+        assert says in told.get(contract, ""), (file, line)
+
+    check_each(_VIOLATIONS, is_told)
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None
+
+
+def _told(report: str) -> dict[str, str]:
+    """By broken contract, the words of the report about it."""
+    _, _, broken = report.partition("\nBroken contracts\n")
+    parts = re.split(r"^(.+)\n-+$", broken, flags=re.MULTILINE)[1:]
+    return {
+        name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }

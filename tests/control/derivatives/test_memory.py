@@ -81,7 +81,7 @@ LOOPS = pytest.mark.parametrize("make", [while_loop, scan, converted])
 def test_it_grows_with_what_each_iteration_keeps(make: Any) -> None:
     """Iterations times the arrays that rules read, and what one iteration takes while it runs."""
     arrays, temporaries = 3 * 512 * 4, 10 * 512 * 4
-    for iterations in (1000, 4000):
+    for iterations in (500, 2000):
         memory = of_gradient(make, iterations, 512, recompute=False)
         assert iterations * arrays < memory < iterations * (arrays + 4 * VALUE) + temporaries
 
@@ -90,7 +90,7 @@ def test_it_grows_with_what_each_iteration_keeps(make: Any) -> None:
 def test_to_recompute_bounds_it_by_the_carry(make: Any) -> None:
     """However large what an iteration makes on its way: it is there for one iteration only."""
     one = 10 * 8192 * 4
-    for iterations, size in ((1000, 512), (4000, 512), (1000, 8192)):
+    for iterations, size in ((500, 512), (2000, 512), (500, 8192)):
         assert of_gradient(make, iterations, size, recompute=True) < iterations * 2 * VALUE + one
 
 

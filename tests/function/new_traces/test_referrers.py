@@ -245,6 +245,6 @@ def test_a_trace_costs_the_same_in_a_large_program(
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.TraceWarning")
 def test_the_number_of_searches_does_not_depend_on_how_much_is_kept(calls: Counter[str]) -> None:
     few = _cost(_keeps(1, far=True), calls)
-    many = _cost(_keeps(8, far=True), calls)
+    many = _cost(_keeps(4, far=True), calls)
     assert 0 < many["get_referrers"] == few["get_referrers"] < 10
     assert many["collect"] == few["collect"] == 2
