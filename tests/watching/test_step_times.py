@@ -1,9 +1,13 @@
 from __future__ import annotations
 
-import threading
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
 
 import pytest
 
+from eagerflow.watching import step_times
 from eagerflow.watching.step_times import StepLog
 
 
@@ -85,20 +89,44 @@ def test_regions_have_times_of_their_own() -> None:
 
 
 def test_none_is_lost_that_threads_note_meanwhile() -> None:
-    log, done = StepLog(), threading.Event()
+    """Each instruction of a look may be followed by one of a thread that runs steps."""
+    log, noted = StepLog(), 0
 
-    def run() -> None:
-        for i in range(20_000):
-            log.note_step((1, i * 1e-6, (i + 1) * 1e-6, 0, 1))
-        done.set()
+    def note() -> None:
+        nonlocal noted
+        noted += 1
+        log.note_step((1, noted * 1e-6, noted * 1e-6 + 5e-7, 0, 1))
+        log.note_region((1, 0, 0.0, 1e-6, 0))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    count = 0
-    while not done.is_set():
-        count += log.collect()
-    thread.join()
-    assert count + log.collect() == 20_000
+    note()
+    looks = 3
+    count = sum([_between_instructions(log.collect, note) for _ in range(looks)])
+    assert noted > 10 * looks
+    assert count < noted  # the last look has left some
+    count += log.collect()
+    assert count == noted == log.told == log.regions_told == log.executables[1].count
+
+
+def _between_instructions(call: Callable[[], int], meanwhile: Callable[[], None]) -> int:
+    """The result of a call, with ``meanwhile`` before each instruction of its module, once."""
+    seen = set[tuple[CodeType, int]]()
+
+    def look(frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename != step_times.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        place = frame.f_code, frame.f_lasti
+        if event == "opcode" and place not in seen:
+            seen.add(place)
+            meanwhile()
+        return look
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        return call()
+    finally:
+        sys.settrace(before)
 
 
 def test_executables_are_bounded() -> None:
