@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from eagerflow.profiling.queue_statistics import QueueStatistics
     from eagerflow.profiling.thread_statistics import ThreadStatistics
 
-_OP_HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
+_OP_HEADINGS: Final = (
+    "op", "device", "calls", "total", "mean", "median", "share", "bytes", "largest",
+)  # fmt: skip
 _LINE_HEADINGS: Final = ("line", "code", "calls", "total", "of all")
 _THREAD_HEADINGS: Final = ("thread", "ops", "total", "of all")
 _QUEUE_HEADINGS: Final = (
@@ -146,14 +148,15 @@ def _op_rows(rows: Sequence[OpStatistics]) -> list[tuple[str, ...]]:
     shown, rest = _cut(rows, min(large, _ROWS))
     cells: list[tuple[str, ...]] = [
         (row.name, row.device, str(row.calls), _time(row.total), _time(row.mean),
-         _time(row.median), f"{row.share:.1%}", bytes_text(row.nbytes))
+         _time(row.median), f"{row.share:.1%}", bytes_text(row.nbytes), bytes_text(row.largest))
         for row in shown
     ]  # fmt: skip
     if rest:
         calls, total = sum(row.calls for row in rest), sum(row.total for row in rest)
         cells.append(
             (f"{len(rest)} more", "", str(calls), _time(total), _time(total / calls), "",
-             f"{sum(row.share for row in rest):.1%}", bytes_text(sum(row.nbytes for row in rest)))
+             f"{sum(row.share for row in rest):.1%}", bytes_text(sum(row.nbytes for row in rest)),
+             bytes_text(max(row.largest for row in rest)))
         )  # fmt: skip
     return cells
 

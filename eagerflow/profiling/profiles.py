@@ -53,6 +53,7 @@ class OpStatistics(AbstractRow):
         median: median seconds of a call, likewise.
         share: fraction of the time of all ops, from 0 to 1.
         nbytes: bytes of all results.
+        largest: bytes of the results of one call, at most; 0 if all stayed in native kernels.
     """
 
     name: str
@@ -63,6 +64,7 @@ class OpStatistics(AbstractRow):
     median: float
     share: float
     nbytes: int
+    largest: int
 
 
 @final
@@ -164,8 +166,9 @@ class Profile:
 
         >>> with ef.profile() as p:
         ...     x = ef.ones((3, 3)) @ ef.ones((3, 3))
-        >>> [(row.calls, row.nbytes) for row in p.table() if row.name == "matmul"]
-        [(1, 36)]
+        ...     x = ef.ones((5, 3)) @ x
+        >>> [(row.calls, row.nbytes, row.largest) for row in p.table() if row.name == "matmul"]
+        [(2, 96, 60)]
         """
         groups: defaultdict[tuple[str, str], list[OpEvent | NodeEvent]] = defaultdict(list)
         for event, _ in self._ops():
@@ -341,6 +344,7 @@ def _statistics(group: Sequence[OpEvent | NodeEvent], whole: float) -> OpStatist
         median=median(times),
         share=total / whole if whole > 0.0 else 0.0,
         nbytes=sum(e.nbytes for e in group),
+        largest=max(e.nbytes for e in group),
     )
 
 

@@ -15,6 +15,8 @@ _Row = TypeVar("_Row", bound="AbstractRow")
 #: the most rows of a table, and characters of a text in it
 _MOST: Final = 40
 _TEXT: Final = 42
+#: the fields with numbers of bytes
+_BYTES: Final = ("nbytes", "largest")
 #: names of numbers and times elsewhere, whose replacements are in `hints/attribute_names.py`
 TIMES_ELSEWHERE: Final = (
     "count", "cpu_time", "cpu_time_total", "cumtime", "duration", "elapsed", "ncalls", "num_calls",
@@ -95,7 +97,7 @@ def _text(name: str, value: object, *, quoted: bool = False) -> str:
         return f"{value:.3g}" if value < 100 else f"{value:.0f}"
     if isinstance(value, float):
         return seconds_text(value, precise=True)
-    if name == "nbytes" and isinstance(value, int):
+    if name in _BYTES and isinstance(value, int):
         return bytes_text(value)
     if isinstance(value, Source):
         return f"{cell_name(value.file)}:{value.line}"

@@ -64,7 +64,7 @@ def test_large_products_and_other_ops_are_none(monkeypatch: pytest.MonkeyPatch) 
 
 
 def _row(name: str, calls: int, total: float, median: float) -> OpStatistics:
-    return OpStatistics(name, "cpu:0", calls, total, total / calls, median, 0.5, 0)
+    return OpStatistics(name, "cpu:0", calls, total, total / calls, median, 0.5, 0, 0)
 
 
 def test_totals_that_other_programs_may_have_raised(monkeypatch: pytest.MonkeyPatch) -> None:

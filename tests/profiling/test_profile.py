@@ -52,10 +52,8 @@ def test_the_ops_of_the_block_are_recorded() -> None:
         y.sum()
     x @ x
     assert [e.name for e in p.events] == ["matmul"] * 3 + ["sum"]
-    assert [(row.name, row.calls, row.nbytes) for row in sorted(p.table(), key=str)] == [
-        ("matmul", 3, 3 * 256),
-        ("sum", 1, 4),
-    ]
+    rows = [(row.name, row.calls, row.nbytes, row.largest) for row in p.table()]
+    assert sorted(rows) == [("matmul", 3, 3 * 256, 256), ("sum", 1, 4, 4)]
     assert all(e.source is not None and "test_profile.py" in str(e.source) for e in p.events)
     assert not stack.installed
     assert not events.AbstractEvent.listeners
@@ -89,8 +87,8 @@ def test_it_ends_after_an_error() -> None:
 def test_the_numbers() -> None:
     p = made_of(("a", 0.25, 10), ("b", 3.0, 0), ("a", 0.5, 20), ("a", 0.25, 30))
     assert p.table() == [
-        OpStatistics("b", "cpu:0", 1, 3.0, 3.0, 3.0, 0.75, 0),
-        OpStatistics("a", "cpu:0", 3, 1.0, pytest.approx(1 / 3), 0.25, 0.25, 60),
+        OpStatistics("b", "cpu:0", 1, 3.0, 3.0, 3.0, 0.75, 0, 0),
+        OpStatistics("a", "cpu:0", 3, 1.0, pytest.approx(1 / 3), 0.25, 0.25, 60, 30),
     ]
     assert made_of().table() == []
     assert made_of(("a", 0.0, 0)).table()[0].share == 0.0
@@ -104,13 +102,14 @@ def test_devices_have_rows_of_their_own() -> None:
 
 
 def test_it_prints_a_table() -> None:
-    p = made_of(("matmul", 1.5, 2_500_000), ("add", 0.0000025, 999))
+    p = made_of(("matmul", 1.0, 500_000), ("matmul", 2.0, 2_000_000), ("add", 0.0000025, 999))
     lines = str(p).splitlines()
-    assert lines[0].startswith("2 ops in 1.50 s, of ")
-    assert " ".join(lines[1].split()) == "op device calls total mean median share bytes"
-    assert " ".join(lines[2].split()) == ("matmul cpu:0 1 1.50 s 1.50 s 1.50 s 100.0% 2.50 MB")
-    assert " ".join(lines[3].split()) == "add cpu:0 1 2.50 us 2.50 us 2.50 us 0.0% 999 B"
-    assert [lines[1].index("device")] * 2 == [line.index("cpu") for line in lines[2:]]
+    assert lines[0].startswith("3 ops in 3.00 s, of ")
+    assert " ".join(lines[1].split()) == "op device calls total mean median share bytes largest"
+    matmul, add = (" ".join(line.split()) for line in lines[2:4])
+    assert matmul == "matmul cpu:0 2 3.00 s 1.50 s 1.50 s 100.0% 2.50 MB 2.00 MB"
+    assert add == "add cpu:0 1 2.50 us 2.50 us 2.50 us 0.0% 999 B 999 B"
+    assert [lines[1].index("device")] * 2 == [line.index("cpu") for line in lines[2:4]]
     assert repr(p) == str(p)
 
 
@@ -158,10 +157,11 @@ def test_lines_fit_a_terminal_of_100_columns() -> None:
 
 
 def test_long_tables_are_cut() -> None:
-    p = made_of(*[(f"large{i}", 1.0, 1) for i in range(25)], ("small", 1e-5, 1), ("tiny", 1e-6, 1))
+    slow = [(f"slow{i}", 1.0, 1) for i in range(25)]
+    p = made_of(*slow, ("small", 1e-5, 1), ("tiny", 1e-6, 5))
     shown = str(p).splitlines()
-    assert sum(line.startswith("large") for line in shown) == 20
-    assert any(re.match(r"7 more +7 +5.00 s +714 ms +20.0% +7 B$", line) for line in shown)
+    assert sum(line.startswith("slow") for line in shown) == 20
+    assert any(re.match(r"7 more +7 +5.00 s +714 ms +20.0% +11 B +5 B$", line) for line in shown)
     assert ">7 more</td>" in p._repr_html_()
     p = made_of(("large", 1.0, 1), ("small", 1e-5, 1))  # a row alone is no shorter than its sum
     assert "small " in str(p)

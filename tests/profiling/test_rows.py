@@ -7,13 +7,15 @@ import pytest
 import eagerflow as ef
 from eagerflow.profiling import LineStatistics, OpStatistics, QueueStatistics, RowTable
 
-OP = OpStatistics("matmul", "cpu:0", 2, 0.0047212345, 0.0023606172, 0.0023606172, 0.58237109, 2000)
+OP = OpStatistics(
+    "matmul", "cpu:0", 2, 0.0047212345, 0.0023606172, 0.0023606172, 0.58237109, 2000, 1500
+)
 
 
 def test_the_text_of_a_row_has_units() -> None:
     assert repr(OP) == (
         "OpStatistics(name='matmul', device='cpu:0', calls=2, total=4.72 ms, mean=2.36 ms, "
-        "median=2.36 ms, share=58.2%, nbytes=2.00 kB)"
+        "median=2.36 ms, share=58.2%, nbytes=2.00 kB, largest=1.50 kB)"
     )
     queue = QueueStatistics("q", "fifo", 1.3333333, 4, "enqueue", "MainThread", 3, 1, 0.25, 0.5)
     assert ", mean_depth=1.33, capacity=4" in repr(queue)
