@@ -352,3 +352,31 @@ def dict_that_gets_a_name_where_it_is_indexed(trace: Trace) -> Steps:
     yield f(x)
     cfg["b"] = 2.0
     yield f(x)
+
+
+@program(traces=4, reports=("traced 3 times",))
+def set_that_is_asked(trace: Trace) -> Steps:
+    """A set is guarded by all its elements; each that comes or goes is another trace."""
+    names = {"a", "b"}
+    f = trace(lambda x: x * 2 if "a" in names else x)
+    yield f(x)
+    names.add("c")
+    yield f(x)
+    names.remove("b")
+    yield f(x)
+    names.remove("a")
+    yield f(x)
+
+
+@program(traces=2)
+def dict_of_members_that_is_asked(trace: Trace) -> Steps:
+    """What the documentation advises in place of a set that changes."""
+    names = dict.fromkeys(("a", "b"))
+    f = trace(lambda x: x * 2 if "a" in names else x)
+    yield f(x)
+    names["c"] = None
+    yield f(x)
+    del names["b"]
+    yield f(x)
+    del names["a"]
+    yield f(x)
