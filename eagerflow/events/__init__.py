@@ -25,11 +25,11 @@ from eagerflow.events.event_kinds import (
     OpEvent,
     QueueEvent,
     RegionEvent,
-    RetraceEvent,
     RunEvent,
     SkipEvent,
     StepEvent,
     TakeEvent,
+    TraceEvent,
     TransferEvent,
     WaitEvent,
     describe,
@@ -53,10 +53,10 @@ from eagerflow.unknown_names import module_dir as _module_dir
 __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefLevel", "BriefRegion", "BriefStep",
     "BriefWait", "CallEvent", "ElementEvent", "FetchEvent", "Instrument", "LevelEvent",
-    "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent",
-    "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument",
-    "begin", "check_stopped", "describe", "end", "next_step", "open_waits", "remove_instrument",
-    "step_of", "told",
+    "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RunEvent", "SkipEvent", "StepEvent",
+    "TakeEvent", "TraceEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin",
+    "check_stopped", "describe", "end", "next_step", "open_waits", "remove_instrument", "step_of",
+    "told",
 ]  # fmt: skip
 
 __dir__ = _module_dir(globals())

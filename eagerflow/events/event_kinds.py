@@ -321,8 +321,10 @@ class LevelEvent(AbstractEvent):
 
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class RetraceEvent(AbstractEvent):
-    """A trace of a function, with a beginning and an end. Its `name` is that of the function.
+class TraceEvent(AbstractEvent):
+    """A trace of a function, the first or a retrace, with a beginning and an end.
+
+    Its `name` is that of the function.
 
     Attributes:
         reason: the reason for the trace.
@@ -386,7 +388,7 @@ class SkipEvent(AbstractEvent):
 #: all kinds
 KINDS: Final[frozenset[type[AbstractEvent]]] = frozenset({
     StepEvent, RegionEvent, NodeEvent, OpEvent, WaitEvent, TransferEvent, QueueEvent, LevelEvent,
-    RetraceEvent, RunEvent, CallEvent, FetchEvent, ElementEvent, TakeEvent, SkipEvent,
+    TraceEvent, RunEvent, CallEvent, FetchEvent, ElementEvent, TakeEvent, SkipEvent,
 })  # fmt: skip
 #: the kinds for an instrument that names none: all but the kinds that make steps slower
 DEFAULT_KINDS: Final = KINDS - {NodeEvent, OpEvent}

@@ -14,8 +14,8 @@ from eagerflow.events import (
     FetchEvent,
     NodeEvent,
     OpEvent,
-    RetraceEvent,
     StepEvent,
+    TraceEvent,
     WaitEvent,
 )
 from eagerflow.profiling.rows import AbstractRow, RowTable
@@ -23,8 +23,8 @@ from eagerflow.profiling.spans import OpTimes
 from eagerflow.source import Source, cell_name
 
 #: the events that say what a thread does outside of ops
-Scope: TypeAlias = RetraceEvent | CallEvent | WaitEvent | FetchEvent | StepEvent
-SCOPES: Final = (RetraceEvent, CallEvent, WaitEvent, FetchEvent, StepEvent)
+Scope: TypeAlias = TraceEvent | CallEvent | WaitEvent | FetchEvent | StepEvent
+SCOPES: Final = (TraceEvent, CallEvent, WaitEvent, FetchEvent, StepEvent)
 
 
 @final
@@ -33,7 +33,7 @@ class OutsideStatistics(AbstractRow):
     """What took time outside of ops: one traced function, one function of a pipeline, one queue.
 
     Attributes:
-        kind: ``"retrace"`` for traces, ``"call"`` for calls of a user's function by a pipeline,
+        kind: ``"trace"`` for traces, ``"call"`` for calls of a user's function by a pipeline,
             ``"wait"`` for waits, ``"fetch"`` for copies of values of devices to the host, as by
             ``x.item()`` and ``print(x)``, ``"step"`` for what runs of graphs took besides their
             ops; ``"other"`` for the rest, which is other Python code.

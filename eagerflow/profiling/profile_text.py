@@ -219,7 +219,7 @@ def _outside_rows(
 
 def _part(part: OutsideStatistics) -> tuple[str, str]:
     """What took the time, and where or for what."""
-    if part.kind == "retrace":
+    if part.kind == "trace":
         return "tracing", _begin_of(part.name, _CODE)
     if part.kind == "step":
         return "running graphs", f"{_begin_of(part.name, _CODE - 18)}, besides its ops"

@@ -92,10 +92,10 @@ class Dashboard:
 
     def _retraces(self) -> list[str]:
         activity = self._watcher.activity
-        last = {event.name: event.reason for event in activity.retraces}
+        last = {event.name: event.reason for event in activity.traces}
         return [
             f"{name} was traced {count} times, last because of {last[name]}"
-            for name, count in activity.retraced.items() if count > 1 and name in last
+            for name, count in activity.traced.items() if count > 1 and name in last
         ]  # fmt: skip
 
     def _cost(self, now: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""Statistics of queues, waits, transfers, retraces and runners, from their events."""
+"""Statistics of queues, waits, transfers, traces and runners, from their events."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from eagerflow.events import (
     AbstractEvent,
     BriefLevel,
     BriefWait,
-    RetraceEvent,
     TakeEvent,
+    TraceEvent,
     TransferEvent,
     WaitEvent,
     open_waits,
 )
 from eagerflow.resources.attempt_events import flows_of_queues, thin_out
 from eagerflow.resources.queue_levels import Level
-from eagerflow.watching.limits import ENDED_WAITS, PLACES, RETRACES, SECONDS_OF_WAITS
+from eagerflow.watching.limits import ENDED_WAITS, PLACES, SECONDS_OF_WAITS, TRACES
 from eagerflow.watching.series import Series
 
 _Told = TypeVar("_Told", AbstractEvent, BriefLevel, BriefWait)
@@ -166,16 +166,16 @@ class Activity:
         moved: the last transfers that have ended.
         waited: the last waits that have ended.
         counts: numbers of transfers, and of waits, that have ended in all.
-        retraces: the last retraces.
-        retraced: number of traces that each function made, by its name.
-        retraced_lately: recent numbers of traces, by name of the function.
+        traces: the last traces of functions.
+        traced: number of traces that each function made, by its name.
+        traced_lately: recent numbers of traces, by name of the function.
         taken: for each stage of a pipeline the number of elements it handed over, and the seconds
             that its reader waited for them.
         taken_lately: recent seconds that readers waited for stages.
         told: number of all events taken in; it changes with each change of what is above.
     """
 
-    kinds: Final = frozenset({TransferEvent, RetraceEvent, TakeEvent})
+    kinds: Final = frozenset({TransferEvent, TraceEvent, TakeEvent})
 
     def __init__(self) -> None:
         self._begun: list[AbstractEvent] = []
@@ -194,9 +194,9 @@ class Activity:
         self.moved: deque[TransferEvent] = deque(maxlen=ENDED_WAITS)
         self.waited: deque[BriefWait] = deque(maxlen=ENDED_WAITS)
         self.counts = 0, 0
-        self.retraces: deque[RetraceEvent] = deque(maxlen=RETRACES)
-        self.retraced: dict[str, int] = {}
-        self.retraced_lately: dict[str, LateSums] = {}
+        self.traces: deque[TraceEvent] = deque(maxlen=TRACES)
+        self.traced: dict[str, int] = {}
+        self.traced_lately: dict[str, LateSums] = {}
         self.taken: dict[str, tuple[int, float]] = {}
         self.taken_lately = LateSums()
         self.told = 0
@@ -231,8 +231,8 @@ class Activity:
             if isinstance(event, TransferEvent):
                 moves.append(event)
                 self._transfer(event)
-            elif isinstance(event, RetraceEvent):
-                self._retrace(event)
+            elif isinstance(event, TraceEvent):
+                self._trace(event)
             elif isinstance(event, TakeEvent):
                 count, waited = self.taken.get(event.name, (0, 0.0))
                 self.taken[event.name] = count + 1, waited + event.waited
@@ -250,13 +250,13 @@ class Activity:
         for wait in waits:
             self._wait(wait)
 
-    def _retrace(self, event: RetraceEvent) -> None:
-        self.retraces.append(event)
-        if event.name not in self.retraced:
-            _make_room(self.retraced)
-            _make_room(self.retraced_lately)
-        self.retraced[event.name] = self.retraced.get(event.name, 0) + 1
-        lately = self.retraced_lately.setdefault(event.name, LateSums())
+    def _trace(self, event: TraceEvent) -> None:
+        self.traces.append(event)
+        if event.name not in self.traced:
+            _make_room(self.traced)
+            _make_room(self.traced_lately)
+        self.traced[event.name] = self.traced.get(event.name, 0) + 1
+        lately = self.traced_lately.setdefault(event.name, LateSums())
         lately.add(1, event.start if event.stop is None else event.stop)
 
     def know(self, level: Level) -> None:

@@ -17,8 +17,8 @@ OBSERVED_STEPS: Final = 9
 ENDED_WAITS: Final = 256
 #: seconds for which waits are remembered, as one sum for each second
 SECONDS_OF_WAITS: Final = 16
-#: retraces, with their reasons
-RETRACES: Final = 64
+#: traces of functions, with their reasons
+TRACES: Final = 64
 #: the spans of the buckets of a series in seconds, and how many of each: minutes, hours, a week
 SPANS: Final = ((1.0, 120), (60.0, 120), (3600.0, 168))
 

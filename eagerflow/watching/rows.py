@@ -261,8 +261,8 @@ class BoardRows:
         ]  # fmt: skip
         board.put("transfers", transfers)
         self._put_ended()
-        whole = sum(activity.retraced.values())
-        new = list(activity.retraces)[-(whole - self._retraces) :] if whole > self._retraces else []
+        whole = sum(activity.traced.values())
+        new = list(activity.traces)[-(whole - self._retraces) :] if whole > self._retraces else []
         self._retraces = whole
         board.put("retraces", [(name(e.name), name(e.reason), e.start, e.seconds) for e in new])
 

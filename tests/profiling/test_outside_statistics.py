@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.data import Dataset
-from eagerflow.events import CallEvent, OpEvent, RetraceEvent, WaitEvent
+from eagerflow.events import CallEvent, OpEvent, TraceEvent, WaitEvent
 from eagerflow.profiling import OutsideStatistics, Profile, advice
 from eagerflow.profiling.outside_statistics import OpTimes, by_thread, outside_statistics
 
@@ -44,7 +44,7 @@ def test_parts_do_not_overlap() -> None:
     ops = [OpEvent(start=2.0, stop=3.0), OpEvent(start=8.0, stop=10.0)]
     scopes = [
         CallEvent(name="map(f)", start=1.0, stop=9.0),
-        RetraceEvent(name="g", start=4.0, stop=6.0),
+        TraceEvent(name="g", start=4.0, stop=6.0),
         WaitEvent(name="q", start=4.5, stop=5.0),
         WaitEvent(name="of an op", start=2.0, stop=2.5),
         CallEvent(name="map(f)", start=11.0, stop=12.0),
@@ -52,7 +52,7 @@ def test_parts_do_not_overlap() -> None:
     (own,) = by_thread(ops, scopes).values()
     rows = outside_statistics(own, [], 20.0)
     assert [(r.kind, r.name, r.calls, r.ops) for r in rows] == [
-        ("call", "map(f)", 2, 2), ("retrace", "g", 1, 0), ("wait", "of an op", 1, 0),
+        ("call", "map(f)", 2, 2), ("trace", "g", 1, 0), ("wait", "of an op", 1, 0),
         ("wait", "q", 1, 0), ("other", "", 0, 0),
     ]  # fmt: skip
     assert [r.total for r in rows] == pytest.approx([5.0, 1.5, 0.5, 0.5, 10.0])
@@ -148,7 +148,7 @@ def test_tracing_has_a_row_for_each_function() -> None:
     with ef.profile() as p:
         step(ef.ones(2), 2)
         step(ef.ones((2, 2)), 2)
-    (row,) = [row for row in p.outside() if row.kind == "retrace"]
+    (row,) = [row for row in p.outside() if row.kind == "trace"]
     assert (row.calls, row.is_own) == (2, True)
     (line,) = [line for line in str(p).splitlines() if line.startswith("  tracing ")]
     assert line.split()[:3] == ["tracing", row.name, "2"]
@@ -191,7 +191,7 @@ def test_a_loop_over_a_tensor_in_a_pipeline_has_advice() -> None:
     (hint,) = advice.advice([], [_part()])
     assert hint.startswith("hint: map(f) runs 50 ops for each element")
     assert "x.numpy()" in hint
-    others = [_part("retrace"), _part(share=0.01), _part(ops=10), _part(ops=40)]
+    others = [_part("trace"), _part(share=0.01), _part(ops=10), _part(ops=40)]
     assert advice.advice([], others) == []
 
 

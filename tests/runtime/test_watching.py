@@ -19,8 +19,8 @@ from eagerflow.events import (
     NodeEvent,
     QueueEvent,
     RegionEvent,
-    RetraceEvent,
     StepEvent,
+    TraceEvent,
     TransferEvent,
     WaitEvent,
 )
@@ -34,7 +34,7 @@ WIDE = """graph wide(%x: f32[n]) {
   %c = add(%a, %b) : f32[n]
   return %c }"""
 LARGE = 300_000  # exp of so many elements is estimated at 2 ms
-WATCHED = (StepEvent, RegionEvent, WaitEvent, QueueEvent, LevelEvent, TransferEvent, RetraceEvent)
+WATCHED = (StepEvent, RegionEvent, WaitEvent, QueueEvent, LevelEvent, TransferEvent, TraceEvent)
 
 
 def momentum() -> Callable[[], Any]:

@@ -78,8 +78,8 @@ def test_retraces_have_their_reason() -> None:
     finally:
         events.remove_instrument(activity)
     activity.collect()
-    assert activity.retraced == {"f": 2}
-    assert activity.retraces[0].reason == "the first call"
+    assert activity.traced == {"f": 2}
+    assert activity.traces[0].reason == "the first call"
 
 
 def test_transfers_that_go_on_and_those_that_ended() -> None:

@@ -13,7 +13,7 @@ from weakref import WeakSet, WeakValueDictionary, ref
 
 from eagerflow.capture.static_keys import static_key
 from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
-from eagerflow.events import RetraceEvent, told
+from eagerflow.events import TraceEvent, told
 from eagerflow.function.cache_entry import CacheEntry, uses
 from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.lookup.call_arguments import Call, Signature
@@ -129,9 +129,9 @@ class Lookup:
                 expected=f"max_traces={self.options.max_traces} to be enough",
                 hint="see f.explain() for the reasons",
             )
-        if not RetraceEvent.listeners:
+        if not TraceEvent.listeners:
             return self._trace_for(call, reason, runs)
-        with told(RetraceEvent(name=self.name, reason=reason.text, source=capture())):
+        with told(TraceEvent(name=self.name, reason=reason.text, source=capture())):
             return self._trace_for(call, reason, runs)
 
     def _trace_for(

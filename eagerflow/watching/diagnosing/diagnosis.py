@@ -193,12 +193,12 @@ def _factor(factor: float) -> str:
 def _retraces(watcher: Watcher, now: float) -> list[Diagnosis]:
     """Diagnoses of functions that are retraced again and again."""
     activity, since = watcher.activity, now - LATELY
-    reasons = {event.name: event.reason for event in activity.retraces if event.start >= since}
+    reasons = {event.name: event.reason for event in activity.traces if event.start >= since}
     return [
         Diagnosis("retraces", f"{name} is retraced again and again, {times:.0f} times in "
                   f"{LATELY:.0f} s, because of {reasons[name]}",
                   _latest(watcher, name), path=(name,))
-        for name, lately in activity.retraced_lately.items()
+        for name, lately in activity.traced_lately.items()
         if name in reasons and (times := lately.since(since)) >= _OFTEN
     ]  # fmt: skip
 

@@ -123,7 +123,7 @@ def test_a_place_within_a_step_is_no_sample() -> None:
 def test_traces_between_steps_are_named_as_such() -> None:
     watcher, now = watched(0.0015, [0.03] * 40)
     for i in range(5):
-        event = events.RetraceEvent(name="g", start=now - 0.1, reason=f"label: {i}")
+        event = events.TraceEvent(name="g", start=now - 0.1, reason=f"label: {i}")
         event.stop = now - 0.05
         watcher.end(event)
     watcher.collect()

@@ -11,7 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.watching import Watcher
 from eagerflow.watching.diagnosing.diagnosis import diagnoses, undecided
-from eagerflow.watching.limits import RETRACES
+from eagerflow.watching.limits import TRACES
 from eagerflow.watching.naming import name_of, share_text
 from eagerflow.watching.node_costs import Duty
 
@@ -100,7 +100,7 @@ def test_traces_are_counted_beyond_those_that_are_remembered() -> None:
     def scale(x: ef.Tensor, label: str) -> ef.Tensor:
         return x * len(label)
 
-    many = RETRACES + 16
+    many = TRACES + 16
     with quiet() as watcher:
         for i in range(many):
             scale(ef.ones(2), f"step {i}")

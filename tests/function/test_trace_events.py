@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.events import RetraceEvent, StepEvent
+from eagerflow.events import StepEvent, TraceEvent
 from tests.recorded import recorded, refuse_events
 
 
@@ -17,7 +17,7 @@ def test_each_trace_is_told_with_its_reason() -> None:
     def f(x: Any) -> Any:
         return x + 1
 
-    with recorded(RetraceEvent) as log:
+    with recorded(TraceEvent) as log:
         f(ef.zeros(2))  # this call
         f(ef.zeros(2))
         f(ef.zeros(3))
@@ -37,7 +37,7 @@ def test_each_trace_is_told_with_its_reason() -> None:
 def test_a_trace_has_begun_while_the_function_runs() -> None:
     seen: list[Any] = []
 
-    with recorded(RetraceEvent) as log:
+    with recorded(TraceEvent) as log:
 
         @ef.trace
         def f(x: Any) -> Any:
@@ -53,7 +53,7 @@ def test_a_trace_that_fails() -> None:
     def f(x: Any) -> Any:
         raise ZeroDivisionError("wrong")
 
-    with recorded(RetraceEvent) as log, pytest.raises(ZeroDivisionError):
+    with recorded(TraceEvent) as log, pytest.raises(ZeroDivisionError):
         f(ef.zeros(2))
     (event,) = log.events
     assert event.error == "ZeroDivisionError: wrong"
@@ -62,14 +62,14 @@ def test_a_trace_that_fails() -> None:
 
 def test_a_trace_before_its_step() -> None:
     f = ef.trace(lambda x: x + 1)
-    with recorded(RetraceEvent, StepEvent) as log:
+    with recorded(TraceEvent, StepEvent) as log:
         f(ef.zeros(2))
     assert [(how, e.kind) for how, e in log.told] == [
-        ("begin", "retrace"), ("end", "retrace"), ("begin", "step"), ("end", "step"),
+        ("begin", "trace"), ("end", "trace"), ("begin", "step"), ("end", "step"),
     ]  # fmt: skip
 
 
 def test_who_does_not_want_traces_is_told_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse_events(monkeypatch, RetraceEvent)
+    refuse_events(monkeypatch, TraceEvent)
     with recorded(StepEvent):
         ef.trace(lambda x: x + 1)(ef.zeros(2))
