@@ -12,6 +12,7 @@ from types import FunctionType as _FunctionType
 from types import ModuleType as _ModuleType
 
 from eagerflow import einops_backend as _einops_backend
+from eagerflow import error_messages as _error_messages
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
@@ -186,7 +187,7 @@ _wrong_calls.find_remedies_by(
     ),
     lambda *asked: _import_module("eagerflow.hints.unpacking").check(*asked),
 )
-_wrong_calls.add_remedies_where_shown(_source.frames_hidden)
+_wrong_calls.add_remedies_where_shown(_error_messages.frames_hidden)
 _einops_backend.register()
 _op.load_families_by(_load_families)
 

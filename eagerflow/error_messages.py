@@ -1,4 +1,4 @@
-"""The form of the messages of all exceptions, and what is added to them on their way.
+"""What is shown of exceptions: the form of their messages, what is added on their way, the frames.
 
 A message states, in this order: the mistake in the user's terms; the values given; the values
 expected; a hint; and the user's own line.
@@ -6,12 +6,28 @@ expected; a hint; and the user's own line.
 
 from __future__ import annotations
 
+import sys
 import traceback
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
 
-from eagerflow.source import Source, capture, shown_frames
+from eagerflow.source import (
+    FRAMEWORK,
+    Source,
+    capture,
+    cell_name,
+    entries_of,
+    is_framework_frame,
+)
+from eagerflow.wrong_calls import add_remedy
 
 _E = TypeVar("_E", bound=BaseException)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_all_frames = False
 
 
 class EagerflowError(Exception):
@@ -147,3 +163,132 @@ def iteration_note(op: str, iteration: int, source: object = None) -> str:
     """
     where = f", at {source}" if source is not None else ""
     return f"  in iteration {iteration} (counted from 0) of {op}{where}"
+
+
+# --- the frames that are shown ------------------------------------------------------------------
+
+
+def show_all_frames(choice: bool) -> None:
+    """Choose whether errors show the frames of eagerflow as well, from now on."""
+    global _all_frames
+    _all_frames = choice
+
+
+def strip(error: _E) -> _E:
+    """Drop the frames below the caller from ``error``, so that their variables are freed."""
+    return error if _all_frames else error.with_traceback(None)
+
+
+def hide_frames(error: BaseException) -> None:
+    """Leave only the user's own frames, and exceptions that they handled, in ``error``.
+
+    To be followed by a bare ``raise``, which adds no frame: any other raise adds its own frame.
+    """
+    add_remedy(error)
+    if _all_frames:
+        return
+    error.__traceback__ = _users_frames(error)
+    error.__context__ = _users_context(error)
+
+
+def _users_context(error: BaseException) -> BaseException | None:
+    """The exception that was being handled when ``error`` was raised, unless it is internal.
+
+    An internal one is an exception of eagerflow that its own code has caught: there its traceback
+    begins.
+    """
+    context = error.__context__
+    while context is not None and type(context).__module__.partition(".")[0] in FRAMEWORK:
+        trace = context.__traceback__
+        if trace is not None and not is_framework_frame(trace.tb_frame):
+            break
+        context = context.__context__
+    return context
+
+
+def _users_frames(error: BaseException) -> TracebackType | None:
+    """The traceback of an error without the frames of eagerflow, each line of a function once."""
+    chain: TracebackType | None = None
+    for trace in reversed([*entries_of(error.__traceback__)]):
+        if not is_framework_frame(trace.tb_frame) and not _is_around(trace, chain):
+            chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    return chain
+
+
+def _is_around(trace: TracebackType, inner: TracebackType | None) -> bool:
+    """Whether a frame is at its callee's line, a comprehension of the same converted function."""
+    if inner is None or trace.tb_lineno != inner.tb_lineno:
+        return False
+    code, other = trace.tb_frame.f_code, inner.tb_frame.f_code
+    alike = (code.co_filename, code.co_qualname) == (other.co_filename, other.co_qualname)
+    return alike and code is not other
+
+
+def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let errors that leave ``function`` show only the user's own frames, in it and below."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    return call
+
+
+@contextmanager
+def frames_hidden(error: BaseException) -> Iterator[None]:
+    """Hide the frames of eagerflow in an error, and in those behind it, while Python shows it.
+
+    An error that code of eagerflow raised by mistake keeps all its frames.
+    """
+    chain: list[BaseException] = []
+    waiting: list[BaseException | None] = [] if _all_frames else [error]
+    while waiting:
+        last = waiting.pop()
+        if last is not None and all(last is not one for one in chain):
+            chain.append(last)
+            waiting += [last.__cause__, last.__context__, *getattr(last, "exceptions", ())]
+    before = [one.__traceback__ for one in chain]
+    try:
+        for one in chain:
+            own = _users_frames(one)
+            if own is not None and (_is_of_eagerflow(one) or _raised_by_user(one)):
+                one.__traceback__ = own
+        yield
+    finally:
+        for one, trace in zip(chain, before, strict=True):
+            one.__traceback__ = trace
+
+
+def _is_of_eagerflow(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in FRAMEWORK[:3]
+
+
+def _raised_by_user(error: BaseException) -> bool:
+    *_, last = entries_of(error.__traceback__)
+    return not is_framework_frame(last.tb_frame)
+
+
+def shown_frames(error: BaseException) -> traceback.StackSummary:
+    """The frames of ``error`` that a notebook shows, cells by their names."""
+    trace = error.__traceback__
+    frames = traceback.extract_tb(trace)
+    if not _all_frames:
+        frames = traceback.StackSummary.from_list(
+            f for f, tb in zip(frames, entries_of(trace), strict=True) if not _hidden(tb)
+        )
+    for frame in frames:
+        _ = frame.line  # loads the text, before the file name becomes that of the cell
+        frame.filename = cell_name(frame.filename)
+    return frames
+
+
+def _hidden(trace: TracebackType) -> bool:
+    if is_framework_frame(trace.tb_frame):
+        return True
+    # IPython's own frames above the cell
+    file = trace.tb_frame.f_code.co_filename.replace("\\", "/")
+    return "IPython" in sys.modules and "/IPython/" in file

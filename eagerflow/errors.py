@@ -10,9 +10,15 @@ import linecache
 import re
 from typing import Any, Final, Literal
 
-from eagerflow.error_messages import EagerflowError, relocate
-from eagerflow.source import Source, capture, hide_frames, hides_frames, show_all_frames
-from eagerflow.source import strip as strip
+from eagerflow.error_messages import (
+    EagerflowError,
+    hide_frames,
+    hides_frames,
+    relocate,
+    show_all_frames,
+)
+from eagerflow.error_messages import strip as strip
+from eagerflow.source import Source, capture
 
 __all__ = [
     "AuthenticationError", "AxisError", "CancelledError", "CheckpointError", "CheckpointWarning",

@@ -1,4 +1,4 @@
-"""Sources: instructions in the user's own code; and the frames of an error that are shown.
+"""Sources: instructions in the user's own code.
 
 A source is kept as (code object, instruction offset), never as a frame: a frame would keep every
 local variable of the user alive. It costs one walk up the stack, and its file name and line are
@@ -11,20 +11,15 @@ import dis
 import linecache
 import os
 import sys
-import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import wraps
 from itertools import islice, pairwise
 from types import CodeType, FrameType, ModuleType, TracebackType
-from typing import Any, Final, ParamSpec, TypeVar, final
-
-from eagerflow.wrong_calls import add_remedy
+from typing import Any, Final, final
 
 #: packages that are not the user's code; threads of eagerflow begin in the last one
-_FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
+FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
 #: modules with public functions
 _WITH_FUNCTIONS: Final = ("eagerflow.control.", "eagerflow.ops.", "eagerflow.nn.")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
@@ -41,10 +36,6 @@ _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell has a file name of 
 _by_file: dict[str, bool | str] = {}
 #: the files of libraries, whose lines are of little use to the user
 _libraries: set[str] = set()
-_E = TypeVar("_E", bound=BaseException)
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_all_frames = False
 
 
 @final
@@ -300,21 +291,6 @@ def _stored(code: CodeType, name: str, now: int) -> int | None:
     return last
 
 
-def users_context(error: BaseException) -> BaseException | None:
-    """The exception that was being handled when ``error`` was raised, unless it is internal.
-
-    An internal one is an exception of eagerflow that its own code has caught: there its traceback
-    begins.
-    """
-    context = error.__context__
-    while context is not None and type(context).__module__.partition(".")[0] in _FRAMEWORK:
-        trace = context.__traceback__
-        if trace is not None and not is_framework_frame(trace.tb_frame):
-            break
-        context = context.__context__
-    return context
-
-
 def _classify(frame: FrameType) -> bool | str:
     if len(_by_file) > _CACHE_LIMIT:
         _by_file.clear()
@@ -324,7 +300,7 @@ def _classify(frame: FrameType) -> bool | str:
         internal: bool | str = False
     else:
         module = str(frame.f_globals.get("__name__", ""))
-        internal = module.partition(".")[0] in _FRAMEWORK or name.startswith("<frozen ")
+        internal = module.partition(".")[0] in FRAMEWORK or name.startswith("<frozen ")
         internal = internal and not module.startswith(_EXAMPLES)
         if internal:
             internal = str(frame.f_globals.get("REPLAYS", "")) or True
@@ -343,7 +319,7 @@ def _is_library(file: str, names: Mapping[str, Any]) -> bool:
         value.__name__ if type(value) is ModuleType else getattr(value, "__module__", None)
         for value in list(names.values())
     ]
-    return not any(type(m) is str and m.partition(".")[0] in _FRAMEWORK[:3] for m in modules)
+    return not any(type(m) is str and m.partition(".")[0] in FRAMEWORK[:3] for m in modules)
 
 
 def cell_name(file: str) -> str:
@@ -374,7 +350,7 @@ def users_frame(error: BaseException) -> FrameType | None:
 
 def _users_last(error: BaseException) -> TracebackType | None:
     last = library = None
-    for trace in _walk(error.__traceback__):
+    for trace in entries_of(error.__traceback__):
         if is_library_frame(trace.tb_frame):
             library = trace
         elif not is_framework_frame(trace.tb_frame):
@@ -382,121 +358,8 @@ def _users_last(error: BaseException) -> TracebackType | None:
     return last or library
 
 
-# --- the frames that are shown of an error ------------------------------------------------------
-
-
-def show_all_frames(choice: bool) -> None:
-    """Choose whether errors show the frames of eagerflow as well, from now on."""
-    global _all_frames
-    _all_frames = choice
-
-
-def strip(error: _E) -> _E:
-    """Drop the frames below the caller from ``error``, so that their variables are freed."""
-    return error if _all_frames else error.with_traceback(None)
-
-
-def hide_frames(error: BaseException) -> None:
-    """Leave only the user's own frames, and exceptions that they handled, in ``error``.
-
-    To be followed by a bare ``raise``, which adds no frame: any other raise adds its own frame.
-    """
-    add_remedy(error)
-    if _all_frames:
-        return
-    error.__traceback__ = _users_frames(error)
-    error.__context__ = users_context(error)
-
-
-def _users_frames(error: BaseException) -> TracebackType | None:
-    """The traceback of an error without the frames of eagerflow, each line of a function once."""
-    chain: TracebackType | None = None
-    for trace in reversed([*_walk(error.__traceback__)]):
-        if not is_framework_frame(trace.tb_frame) and not _is_around(trace, chain):
-            chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-    return chain
-
-
-def _is_around(trace: TracebackType, inner: TracebackType | None) -> bool:
-    """Whether a frame is at its callee's line, a comprehension of the same converted function."""
-    if inner is None or trace.tb_lineno != inner.tb_lineno:
-        return False
-    code, other = trace.tb_frame.f_code, inner.tb_frame.f_code
-    alike = (code.co_filename, code.co_qualname) == (other.co_filename, other.co_qualname)
-    return alike and code is not other
-
-
-def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let errors that leave ``function`` show only the user's own frames, in it and below."""
-
-    @wraps(function)
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            return function(*args, **kwargs)
-        except BaseException as error:
-            hide_frames(error)
-            raise
-
-    return call
-
-
-@contextmanager
-def frames_hidden(error: BaseException) -> Iterator[None]:
-    """Hide the frames of eagerflow in an error, and in those behind it, while Python shows it.
-
-    An error that code of eagerflow raised by mistake keeps all its frames.
-    """
-    chain: list[BaseException] = []
-    waiting: list[BaseException | None] = [] if _all_frames else [error]
-    while waiting:
-        last = waiting.pop()
-        if last is not None and all(last is not one for one in chain):
-            chain.append(last)
-            waiting += [last.__cause__, last.__context__, *getattr(last, "exceptions", ())]
-    before = [one.__traceback__ for one in chain]
-    try:
-        for one in chain:
-            own = _users_frames(one)
-            if own is not None and (_is_of_eagerflow(one) or _raised_by_user(one)):
-                one.__traceback__ = own
-        yield
-    finally:
-        for one, trace in zip(chain, before, strict=True):
-            one.__traceback__ = trace
-
-
-def _is_of_eagerflow(error: BaseException) -> bool:
-    return type(error).__module__.partition(".")[0] in _FRAMEWORK[:3]
-
-
-def _raised_by_user(error: BaseException) -> bool:
-    *_, last = _walk(error.__traceback__)
-    return not is_framework_frame(last.tb_frame)
-
-
-def shown_frames(error: BaseException) -> traceback.StackSummary:
-    """The frames of ``error`` that a notebook shows, cells by their names."""
-    trace = error.__traceback__
-    frames = traceback.extract_tb(trace)
-    if not _all_frames:
-        frames = traceback.StackSummary.from_list(
-            f for f, tb in zip(frames, _walk(trace), strict=True) if not _hidden(tb)
-        )
-    for frame in frames:
-        _ = frame.line  # loads the text, before the file name becomes that of the cell
-        frame.filename = cell_name(frame.filename)
-    return frames
-
-
-def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:
+def entries_of(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """The entries of a traceback, from the outermost frame on."""
     while trace is not None:
         yield trace
         trace = trace.tb_next
-
-
-def _hidden(trace: TracebackType) -> bool:
-    if is_framework_frame(trace.tb_frame):
-        return True
-    # IPython's own frames above the cell
-    file = trace.tb_frame.f_code.co_filename.replace("\\", "/")
-    return "IPython" in sys.modules and "/IPython/" in file

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, final
 
+from eagerflow.error_messages import shown_frames
 from eagerflow.errors import QueueClosedError, RunnerFailedError, TraceError
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.resources_at_tasks import ResourceAtTask
-from eagerflow.source import shown_frames
 
 _lock: Final = threading.Lock()
 _users: Final[Counter[int]] = Counter()  # number of runners, by the identity of the object to close

@@ -14,9 +14,9 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import wrong_calls
+from eagerflow.error_messages import frames_hidden
 from eagerflow.hints import refused_calls
 from eagerflow.hints.parameter_names import CALLED, CALLED_MODULES, NAMES, NOT_HERE
-from eagerflow.source import frames_hidden
 from eagerflow.wrong_calls import add_remedy
 from tests.each import check_each
 from tests.test_public_api import lookup, public
