@@ -268,7 +268,13 @@ STATISTICS: Final = by_name(
     }
 )
 #: of rows of a profile by op, and by line
-OP_ROWS: Final = STATISTICS | dict.fromkeys(("key", "op"), "row.name is the name of the op")
+OP_ROWS: Final = STATISTICS | by_name(
+    {
+        "row.name is the name of the op": "key op",
+        "row.nbytes are the bytes of the results of all calls, row.largest of one call at most":
+            "bytes cpu_memory_usage max_bytes memory output_bytes peak self_cpu_memory_usage size",
+    }
+)  # fmt: skip
 LINE_ROWS: Final = STATISTICS | {
     **dict.fromkeys(("code", "name", "op"), "row.text is the code of the line"),
     "source": "row.file and row.line are the place",

@@ -52,9 +52,13 @@ _NO_NUMBER: Final = re.compile(
 )
 #: the name of a layer in the form of its call
 _LAYER: Final = "layer"
-#: Python's texts where a dataset is used as a list or as an iterator
-_NO_SEQUENCE: Final = re.compile(r"^'Dataset' object is not (an iterator|subscriptable)$")
-_ROWS: Final = "for x in data: ...; the first is next(iter(data)), and list(data) has all"
+#: Python's texts where a dataset or a queue is used as a list or as an iterator
+_NO_SEQUENCE: Final = re.compile(r"^'(Dataset|Queue)' object is not (an iterator|subscriptable)$")
+_IN_ORDER: Final = {
+    "Dataset": "for x in data: ...; the first is next(iter(data)), and list(data) has all",
+    "Queue": "queue.dequeue() takes the next element; for x in queue: ... takes one after the "
+    "other until the queue is closed",
+}
 _NOT_CALLABLE: Final = re.compile(r"object is not callable$")
 #: what is said of a keyword that has no other remedy, where several are refused
 _UNKNOWN: Final = "there is no {}="
@@ -86,8 +90,9 @@ def remedy(error: TypeError) -> str | None:
     if _NO_NUMBER.search(text):
         is_schedule = any(map(_names_schedule, re.findall(r"\w+", text)))
         return find("AbstractSchedule", "item") if is_schedule else None
-    if _NO_SEQUENCE.search(text):
-        return _ROWS
+    used = _NO_SEQUENCE.search(text)
+    if used is not None:
+        return _IN_ORDER[used[1]]
     path = _callee(trace.tb_frame.f_code, trace.tb_lasti)
     if _NOT_CALLABLE.search(text):
         if path is None and "'int'" in text:

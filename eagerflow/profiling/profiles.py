@@ -355,7 +355,10 @@ _HINTED: Final = """
     total_average traces waits
 """
 hint_at(Profile, _HINTED.split())
-hint_at(OpStatistics, [*TIMES_ELSEWHERE, "key", "op"])
+_OF_BYTES: Final = """
+    bytes cpu_memory_usage max_bytes memory output_bytes peak self_cpu_memory_usage size
+"""
+hint_at(OpStatistics, [*TIMES_ELSEWHERE, "key", "op", *_OF_BYTES.split()])
 
 
 def profile() -> Profile:

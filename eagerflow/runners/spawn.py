@@ -42,6 +42,8 @@ _COUNTS: Final = frozenset(
 _THREADS: Final = frozenset(
     {"max_workers", "n_jobs", "num_threads", "num_workers", "threads", "workers"}
 )
+#: keywords by which users name the queues to close
+_ENDS: Final = frozenset({"close", "output", "outputs", "queue", "queues"})
 _EACH: Final = (
     "each spawn starts one runner: runners = [ef.spawn(f, closes=queue) for _ in range(2)]; "
     "the last one that ends closes the queue"
@@ -233,6 +235,8 @@ def _check_arguments(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             error.add_note("  hint: runs=100 is the number of runs; other keywords are arguments")
         if _THREADS.intersection(kwargs):
             error.add_note(f"  hint: {_EACH}")
+        if _ENDS.intersection(kwargs):
+            error.add_note("  hint: closes=queue names what the runner closes at its end")
         raise error from None
 
 

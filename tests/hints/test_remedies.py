@@ -166,12 +166,15 @@ def test_rows_of_a_profile_name_their_columns() -> None:
     op, line = profile.table()[0], profile.lines()[0]
     for row, name, hint in (
         (op, "count", "row.calls"), (op, "cpu_time_total", "row.total"), (op, "op", "row.name"),
+        (op, "bytes", "row.nbytes"),
         (line, "code", "row.text"), (line, "seconds", "row.total"), (line, "source", "row.file"),
     ):  # fmt: skip
         with pytest.raises(ef.errors.UnknownNameError) as caught:
             getattr(row, name)
         assert (caught.value.hint or "").startswith(hint)
         assert hasattr(row, hint.removeprefix("row."))
+    with pytest.raises(ef.errors.UnknownNameError, match=r"row\.largest of one call at most"):
+        op.peak
 
 
 @pytest.mark.parametrize("read", [lambda data: data[0], next], ids=["index", "next"])
@@ -181,6 +184,14 @@ def test_a_dataset_is_no_sequence(read: Any) -> None:
         read(data)
     assert "next(iter(data))" in (remedies.remedy(caught.value) or "")
     assert (next(iter(data)).item(), len(list(data))) == (0, 3)
+
+
+@pytest.mark.parametrize("read", [lambda queue: queue[0], next], ids=["index", "next"])
+def test_a_queue_is_no_sequence(read: Any) -> None:
+    queue = ef.Queue(2, ef.tensor(0))
+    with pytest.raises(TypeError) as caught:
+        read(queue)
+    assert "queue.dequeue() takes the next" in (remedies.remedy(caught.value) or "")
 
 
 def test_a_dict_of_gradients_is_no_array() -> None:

@@ -58,6 +58,13 @@ def test_a_number_of_threads_is_a_number_of_spawns(word: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("word", ["close", "queue", "outputs"])
+def test_the_queues_to_close_have_a_name_of_their_own(word: str, queue: ef.Queue) -> None:
+    with pytest.raises(TypeError, match="got an unexpected keyword") as caught:
+        ef.spawn(lambda: None, **{word: queue})
+    assert "closes=queue names what the runner closes" in caught.value.__notes__[0]
+
+
 def test_all_unknown_arguments_are_told_at_once(make: Any) -> None:
     with pytest.raises(TypeError) as caught:
         ef.spawn(make(lambda x: None), 1, threads=2, x=3, times=5)
