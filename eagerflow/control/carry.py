@@ -1,19 +1,22 @@
-"""The carry of a loop: its types, and the changes of types that an iteration may make."""
+"""The carry of a loop: its types, and the changes of types that an iteration may make.
+
+A loop is traced twice if a loop-carried number becomes a tensor, or a size changes. Nested loops
+would be traced four times, and loops within these eight times, if each began anew. So a loop begins
+with the types that it ended with when the trace around it was last traced.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from operator import is_not
 from typing import Any, NamedTuple, TypeVar, final
 
 from eagerflow.control.subgraphs import (
-    LeafOutcome,
-    Outcome,
     ResultLeaf,
     Subgraph,
     is_number,
     kind_of,
     line_of,
-    outcome_of,
     same_number,
 )
 from eagerflow.core import tree
@@ -182,6 +185,12 @@ def _is_needed(leaf: _CarryLeaf, before: _CarryLeaf, result: ResultLeaf) -> bool
     return leaf.loose - before.loose <= set(others)
 
 
+def _begun_as(leaf: _CarryLeaf) -> Any:
+    """The type with which a leaf begins, without its sizes."""
+    kind = leaf.kind
+    return (kind.dtype, len(kind.shape), kind.device) if isinstance(kind, TensorSpec) else kind
+
+
 @final
 class Carry:
     """The carry of a loop that is traced.
@@ -210,11 +219,12 @@ class Carry:
         self._params: list[Value | None] = []  # inputs of the subgraph entered last
         self._first: Exception | None = None  # the reason why numbers are held constant
         self._begun = self.leaves
-        self._loop = outcome_of(tracer).part(body)
+        code = getattr(getattr(body, "__func__", body), "__code__", None)
+        self._key = (*tracer.place, tracer.parts, code, *map(_begun_as, self.leaves))
         self._guessed = False  # whether the types of the last trace are tried
         self._guess()
 
-    def settle(self, trace: Callable[[Outcome], _Parts]) -> _Parts:
+    def settle(self, trace: Callable[[], _Parts]) -> _Parts:
         """Trace the subgraphs until the body returns the types that it takes.
 
         Args:
@@ -223,11 +233,12 @@ class Carry:
         Raises:
             TraceError: no types fit.
         """
+        first = self.tracer.parts
         while True:
             failed: Exception | None = None
+            self.tracer.parts = first
             try:
-                self._loop.again()
-                parts = trace(self._loop)
+                parts = trace()
             except (TraceError, ArithmeticError, LookupError) as error:
                 failed = error
             if failed is not None:  # and no exception is being handled
@@ -237,22 +248,19 @@ class Carry:
 
     def _guess(self) -> None:
         """Begin with the types that the loop had when the outer trace was last traced."""
-        known = self._loop.guess
-        if known is None or len(known.leaves) != len(self.leaves):
-            return
-        leaves = [self._as_before(*each) for each in zip(self.leaves, known.leaves, strict=True)]
-        self._guessed = any(a is not b for a, b in zip(self.leaves, leaves, strict=True))
-        self.leaves = leaves
+        known = self.tracer.whole.carries.get(self._key)
+        if known is not None:
+            self.leaves = [self._as_before(a, b) for a, b in zip(self.leaves, known, strict=True)]
+            self._guessed = any(map(is_not, self._begun, self.leaves))
 
-    def _as_before(self, leaf: _CarryLeaf, known: LeafOutcome) -> _CarryLeaf:
-        kind, became = leaf.kind, known.became
-        if isinstance(kind, NumberType) and kind == known.began:
-            if became is None:
-                return _CarryLeaf(None, leaf.start, stays=True)
-            if isinstance(became, TensorSpec) and weak_fits(leaf.start, became.dtype):
-                return _CarryLeaf(became, as_tensor(leaf.start, became.dtype, became.device))
-        if isinstance(kind, TensorSpec) and len(kind.shape) > max(known.loose, default=-1):
+    def _as_before(self, leaf: _CarryLeaf, known: _CarryLeaf) -> _CarryLeaf:
+        kind, became = leaf.kind, known.kind
+        if isinstance(kind, TensorSpec):
             return self._loosened(leaf, kind, known.loose)
+        if isinstance(kind, NumberType) and became is None:
+            return _CarryLeaf(None, leaf.start, stays=True)
+        if isinstance(became, TensorSpec) and weak_fits(leaf.start, became.dtype):
+            return _CarryLeaf(became, as_tensor(leaf.start, became.dtype, became.device))
         return leaf
 
     def _guessed_wrong(self) -> bool:
@@ -341,11 +349,10 @@ class Carry:
         if self._guessed and not self._is_right(body):
             return not self._guessed_wrong()
         self.leaves = [self._next(i, body) for i in range(len(before))]
-        if any(a is not b for a, b in zip(before, self.leaves, strict=True)):
+        if any(map(is_not, before, self.leaves)):
             return False
-        each = zip(self._begun, self.leaves, strict=True)
-        self._loop.leaves = [LeafOutcome(a.kind, b.kind, b.loose) for a, b in each]
-        self._loop.done = True
+        # without their values, which refer to the trace
+        self.tracer.whole.carries[self._key] = [x._replace(start=None) for x in self.leaves]
         body.graph.outputs = [
             self._output(i, leaf.kind, body)
             for i, leaf in enumerate(self.leaves)

@@ -9,7 +9,6 @@ from eagerflow.control.apply import apply
 from eagerflow.control.carry import Carry, next_leaves, own_leaves
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import (
-    Outcome,
     Subgraph,
     argument_names,
     as_truth,
@@ -172,9 +171,12 @@ class _Loop:
         def arguments(part: Tracer) -> Any:
             return self.arguments(carry.enter(part))
 
-        def parts(loop: Outcome) -> tuple[Subgraph, Subgraph]:
-            test = trace_subgraph(self.test, "cond", tracer, arguments, self.cond, loop)
-            body = trace_subgraph(self.iteration, "body", tracer, arguments, self.body, loop)
+        def parts() -> tuple[Subgraph, Subgraph]:
+            both = (self.test, "cond", self.cond), (self.iteration, "body", self.body)
+            test, body = (
+                trace_subgraph(function, name, tracer, arguments, users, repeats=True)
+                for function, name, users in both
+            )
             return test, body
 
         return carry, *carry.settle(parts)
@@ -378,9 +380,9 @@ class _Scan:
 
         y_tree: tree.TreeDef = self.treedef
 
-        def trace(loop: Outcome) -> tuple[Subgraph]:
+        def trace() -> tuple[Subgraph]:
             nonlocal y_tree
-            body = trace_subgraph(iteration, self.op, tracer, arguments, self.users, loop)
+            body = trace_subgraph(iteration, self.op, tracer, arguments, self.users, repeats=True)
             body.treedef, y_tree = body.treedef.children()
             return (body,)
 

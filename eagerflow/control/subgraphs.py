@@ -1,17 +1,10 @@
-"""Tracing of branches and loop bodies into subgraphs, and the outcomes of their traces.
-
-A loop is traced twice if a loop-carried number becomes a tensor, or a size changes. Nested loops
-would be traced four times, and loops within these eight times, if each began anew. So the `Outcome`
-of each part of a trace is recorded, in order.
-"""
+"""Tracing of branches and loop bodies into subgraphs, and the checks of their arguments."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, final
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple, final
 
 from eagerflow.capture.snapshot import Reachable
 from eagerflow.control.structured import effects_of
@@ -25,7 +18,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceErro
 from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.signatures import is_read
-from eagerflow.graph.value_types import NumberType, ValueSpec
+from eagerflow.graph.value_types import NumberType
 from eagerflow.source import Source, cell_name
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.numpy_arrays import TracedArray
@@ -34,76 +27,6 @@ from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
 _NUMBERS = (int, float, complex)
-
-
-# --- outcomes of parts of a trace ---------------------------------------------------------------
-
-
-class LeafOutcome(NamedTuple):
-    """The outcome of a trace for a leaf of the carry; it holds no reference to the trace.
-
-    Attributes:
-        began: the type before the first iteration.
-        became: the type in all iterations; None if no iteration changes the leaf.
-        loose: the axes whose size iterations change.
-    """
-
-    began: ValueSpec | None
-    became: ValueSpec | None
-    loose: frozenset[int]
-
-
-@final
-@dataclass(slots=True, eq=False)
-class Outcome:
-    """The outcome of tracing a part of a trace: a loop, a branch, or the trace as a whole.
-
-    Attributes:
-        code: code of the user's function, which identifies the part.
-        guess: the outcome of the part in the last trace.
-        leaves: outcomes of the leaves of the carry, for a loop.
-        done: whether the part was traced to its end.
-    """
-
-    code: Any = None
-    _earlier: Sequence[Outcome] = ()  # outcomes of inner parts in the last trace, in order
-    guess: Outcome | None = None
-    leaves: Sequence[LeafOutcome] = ()
-    done: bool = False
-    _parts: list[Outcome] = field(default_factory=list, init=False)
-
-    def part(self, function: Callable[..., Any]) -> Outcome:
-        """The outcome of the next part inside, which is traced now."""
-        code = getattr(getattr(function, "__func__", function), "__code__", None)
-        inside: Sequence[Outcome] = ()
-        if self._parts and not self._parts[-1].done:  # failed; is traced in another way
-            failed = self._parts.pop()
-            inside = failed._parts if failed.code is code else ()
-        number = len(self._parts)
-        guess = self._earlier[number] if number < len(self._earlier) else None
-        if guess is not None and guess.code is not code:  # the code takes another path this time
-            self._earlier, guess = (), None
-        if guess is not None and not inside:
-            inside = guess._parts
-        outcome = Outcome(code, inside, guess)
-        self._parts.append(outcome)
-        return outcome
-
-    def again(self) -> None:
-        """Note that the part is traced once more."""
-        if self._parts:
-            self._earlier, self._parts = self._parts, []
-
-
-_outcomes: Final[WeakKeyDictionary[Tracer, Outcome]] = WeakKeyDictionary()
-
-
-def outcome_of(tracer: Tracer) -> Outcome:
-    """The outcome of the part that ``tracer`` traces."""
-    return _outcomes.setdefault(tracer, Outcome())
-
-
-# --- subgraphs ----------------------------------------------------------------------------------
 
 
 class ResultLeaf(NamedTuple):
@@ -218,7 +141,7 @@ def same_number(a: Any, b: Any) -> bool:
 def trace_subgraph(
     function: Callable[..., Any], name: str, parent: Tracer,
     arguments: Callable[[Tracer], Sequence[Any]], users: Callable[..., Any] | None = None,
-    loop: Outcome | None = None,
+    *, repeats: bool = False,
 ) -> Subgraph:  # fmt: skip
     """Trace a function as a part of the trace ``parent``.
 
@@ -228,14 +151,12 @@ def trace_subgraph(
         parent: the outer trace.
         arguments: makes the arguments of the function in the trace that it is given.
         users: the user's function, if ``function`` wraps it.
-        loop: the outcome of the loop that it belongs to, which may be traced again.
+        repeats: whether it is the test or the body of a loop.
     """
     users = users or function
-    outcome = (loop or outcome_of(parent)).part(users)
     own = getattr(users, "__name__", name)
     tracer = Tracer(name if own == "<lambda>" else own, parent)
-    _outcomes[tracer] = outcome
-    tracer.repeats = loop is not None
+    tracer.repeats = repeats
     before = Reachable([users])
 
     def trace() -> Subgraph:
@@ -253,9 +174,7 @@ def trace_subgraph(
         _refuse_changes(before, line_of(users))
         return Subgraph(tracer, result, line_of(users), getattr(users, "said", None))
 
-    subgraph = tracer.run(trace)
-    outcome.done = True
-    return subgraph
+    return tracer.run(trace)
 
 
 def _refuse_changes(before: Reachable, where: str) -> None:

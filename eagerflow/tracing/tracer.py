@@ -87,6 +87,8 @@ class Tracer(AbstractTracer):
         whole: what it shares with all parts of the trace of the function.
         operands: values of the trace around it that a part uses.
         begins: of a part, the initial values, in the trace around it, of the part's own inputs.
+        parts: the number of its parts so far; a loop that is traced again counts once.
+        place: of a part, its number among those of the trace around it, after the place of that.
         thread: the id of the thread that traces.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
@@ -103,6 +105,11 @@ class Tracer(AbstractTracer):
         self.graph.resources = self.whole.resources
         self.operands: dict[Any, Operand] = {}  # by value of the graph around it, or id of data
         self.begins: dict[Value, Any] = {}
+        self.parts = 0
+        self.place: tuple[int, ...] = ()
+        if parent is not None:
+            self.place = (*parent.place, parent.parts)
+            parent.parts += 1
         self.owner: int = next(_owners) if parent is None else parent.owner
         self.thread = get_ident()
         self.captures: dict[int, Capture] = {}  # by id of the data, which the handle keeps alive
@@ -167,7 +174,7 @@ class Tracer(AbstractTracer):
         if self.parent is None:
             whole = self.whole
             whole.pinned, whole.looked_at, whole.structures, whole.outside = {}, {}, None, None
-            whole.calls, whole.stand_ins = {}, ()
+            whole.calls, whole.carries, whole.stand_ins = {}, {}, ()
             whole.texts.clear()  # the texts refer to this list
 
     @property

@@ -36,6 +36,8 @@ class WholeTrace:
         outside: the interface with state outside of the function, while that runs.
         structures: the results of walks over the parts of objects, if there were any.
         calls: the shared graphs of functions (`ef.call`).
+        carries: the types with which loops ended, for when they are traced again: see
+            `eagerflow.control.carry`.
         texts: the texts that show values which only the graph knows.
         raises: the node that raises the exception with which the function ended, if any.
         foreign: the error of another thread that the function let work on its tensors.
@@ -53,6 +55,7 @@ class WholeTrace:
     outside: Any = None
     structures: Any = None
     calls: dict[Any, Any] = field(default_factory=dict)
+    carries: dict[Any, Any] = field(default_factory=dict)
     texts: list[Placeholder] = field(default_factory=list)
     raises: Node | None = None
     foreign: LeakedTensorError | None = None

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import builtins
-import gc
 import itertools
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import eagerflow as ef
-from eagerflow.control.subgraphs import Outcome, outcome_of
 from eagerflow.errors import TraceError
-from eagerflow.tracing.tracer import Tracer
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -152,29 +148,37 @@ def test_what_was_known_may_be_wrong() -> None:
     assert float(ef.trace(g)(ef.tensor(2.0))) == 12.0
 
 
-def test_another_way_forgets_what_was_known() -> None:
-    def one() -> None: ...
-    def two() -> None: ...
+def test_another_loop_in_its_place_begins_anew() -> None:
+    """In the second trace of the outer body, its inner loop is one that keeps a number."""
 
-    whole = Outcome()
-    for f in (one, two):
-        whole.part(f).done = True
-    whole.again()
-    first = whole.part(one)
-    assert first.guess is not None
-    first.done = True
-    assert whole.part(one).guess is None  # this part was `two` before
-    assert whole.part(two).guess is None
+    def f(x):
+        def outer(s, i):
+            def grows(t, j):
+                return t + x, j + 1
+
+            def stays(t, j):
+                return t + 1.0, j + 1
+
+            inner = grows if not isinstance(s, ef.Tensor) else stays
+            t, _ = ef.while_loop(lambda t, j: j < 2, inner, (0.0, 0))
+            return s + t * x, isinstance(t, ef.Tensor)
+
+        return ef.while_loop(lambda s, is_tensor: s < 3, outer, (0.0, True))
+
+    total, is_tensor = ef.trace(f)(ef.tensor(2.0))
+    assert (float(total), bool(is_tensor)) == (4.0, False)
 
 
-def test_a_part_that_failed_is_no_part() -> None:
-    def f() -> None: ...
+def test_calls_of_one_loop_do_not_tell_each_other_their_types() -> None:
+    def summed(k):
+        return ef.while_loop(lambda s, i: i < 3, lambda s, i: (s + k, i + 1), (0.0, 0))[0]
 
-    whole = Outcome()
-    whole.part(f).part(f).done = True
-    again = whole.part(f)
-    assert again.guess is None
-    assert again.part(f).guess is not None  # the parts of the failed attempt are known
+    def f(x):
+        return summed(x), summed(0.1), summed(x)
+
+    got = ef.trace(f)(ef.tensor(0.1))
+    assert type(got[1]) is float
+    assert [float(y) for y in got] == [float(y) for y in f(ef.tensor(0.1))]
 
 
 def test_errors_are_those_of_a_trace_that_knows_nothing() -> None:
@@ -187,12 +191,3 @@ def test_errors_are_those_of_a_trace_that_knows_nothing() -> None:
 
     with pytest.raises(TraceError, match="changes the type of the carry at"):
         ef.trace(f)(ef.tensor(2.0))
-
-
-def test_traces_are_freed() -> None:
-    tracer = Tracer("f")
-    outcome_of(tracer)
-    gone = weakref.ref(tracer)
-    del tracer
-    gc.collect()
-    assert gone() is None

@@ -255,12 +255,14 @@ def result_or_error(
 
 @contextmanager
 def attempt() -> Iterator[None]:
-    """Trace a part that may fail: its refusals are then dropped."""
-    pinned = tracer_here().whole.pinned
+    """Trace a part that may fail: its refusals are then dropped, and it is counted again."""
+    tracer = tracer_here()
+    pinned, parts = tracer.whole.pinned, tracer.parts
     before = dict(pinned)
     try:
         yield
     except BaseException:
+        tracer.parts = parts
         pinned.clear()
         pinned.update(before)
         raise
