@@ -7,7 +7,7 @@ and the tensors and texts in it become inputs of the node that raises it.
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MemberDescriptorType
 from typing import Any, Final, final
@@ -34,15 +34,10 @@ def raise_in_graph(error: BaseException) -> None:
     def check(parts: _Parts) -> None:
         raise parts.put_together()
 
-    check_in_graph(check, _taken_apart(error))
-    node = tracer_here().graph.nodes[-1]
-    node.source = user_line(error) or node.source
-
-
-def check_in_graph(check: Callable[[Any], object], value: Any) -> None:
-    """Append a node that calls ``check``, which may raise, with the run's value of ``value``."""
-    callbacks.check(check, value)
-    _raising.add(tracer_here().root)
+    callbacks.check(check, _taken_apart(error))
+    tracer = tracer_here()
+    _raising.add(tracer.root)
+    tracer.newest.source = user_line(error) or tracer.newest.source
 
 
 def belongs_to_graph(error: BaseException) -> bool:

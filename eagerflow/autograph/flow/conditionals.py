@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator as python
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.convert import operator
@@ -178,13 +179,13 @@ class Raised(BaseException):
         self.error = error
 
 
-def telling(branch: int, function: Callable[..., Any], *args: Any) -> Any:
+def _telling(branch: int, function: Callable[[], Any]) -> Any:
     """The result of the function of a branch.
 
     Raises:
         Raised: the user's code in it raises an exception.
     """
-    result, raised = result_or_error(lambda: function(*args), is_users)
+    result, raised = result_or_error(function, is_users)
     if raised is not None:
         raise Raised(branch, raised) from None
     return result
@@ -247,8 +248,9 @@ class Branches:
         dead = [name for name, (_, _, live) in self.names.items() if not live]
 
         def branch() -> Any:
-            run = TracedBlock(self._roots, dead).run
-            result, self._made[i], changes = telling(i, run, self.functions[i])
+            block = TracedBlock(self._roots, dead)
+            run = partial(block.run, self.functions[i])
+            result, self._made[i], changes = _telling(i, run)
             return self._results(i, result, changes)
 
         return UserCode(self._codes[i], branch, self._said)
@@ -267,7 +269,7 @@ class Branches:
 
         def fails() -> None:
             try:
-                telling(i, self.functions[i])
+                _telling(i, self.functions[i])
             except Raised as raised:
                 raise_in_graph(raised.error)
                 raise

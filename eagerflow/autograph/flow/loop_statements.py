@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sized
 from functools import partial
 from operator import itemgetter
 from types import CodeType, FunctionType
-from typing import Any, Final, NoReturn, final
+from typing import Any, Final, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.convert import operator
@@ -30,9 +30,9 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
-from eagerflow.core.to_tensor import tensor_of
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
+from eagerflow.source import user_line
 from eagerflow.tracing.tracer import Tracer
 
 #: maximum number of iterations that are traced one by one where their number is unknown
@@ -84,59 +84,27 @@ def while_(
         loop = Loop((test, body), body, names, known=known)
         loop.run(itemgetter(_GOES_ON), iteration, {_GOES_ON: condition})
 
-    _run_or_raise(run, lambda: condition, body, body.__code__, names)
+    _traced(run, body.__code__)
 
 
-def _run_or_raise(
-    run: Callable[[], None], test: Callable[[], Any], first: Callable[[], None], code: CodeType,
-    names: Names,
-) -> None:  # fmt: skip
-    """Trace a loop; if its iterations raise an exception of the user, let the graph raise it.
+def _traced(run: Callable[[], None], code: CodeType) -> None:
+    """Trace a loop.
 
     Args:
-        run: traces the loop.
-        test: whether there is another iteration.
-        first: runs the first iteration.
+        run: traces it.
         code: of the body.
-        names: as for `while_`.
+
+    Raises:
+        TraceError: the iterations raise an exception of the user's, whatever the carry is.
     """
     _, raised = result_or_error(run, is_stated)
     if raised is not None:
-        raise_in_first_iteration(test(), first, raised, code, names)
-
-
-def raise_in_first_iteration(
-    test: Any, iteration: Callable[[], Any], error: BaseException, code: Any, names: Names = ()
-) -> None:
-    """Trace a loop whose iterations raise whatever the carry: only the first iteration, if any.
-
-    Args:
-        test: whether there is an iteration.
-        iteration: runs an iteration.
-        error: the exception that the iterations raise.
-        code: the user's.
-        names: the names that an iteration binds.
-
-    Raises:
-        TraceError: the first iteration does not raise.
-    """
-    first = partial(first_iteration, iteration, error, code)
-    predicate = as_test(test)
-    if predicate is not None:
-        functions = UserCode(code, first), UserCode(code, lambda: None)
-        Branches(predicate, functions, _lines(names), (iteration,)).run()
-    elif test:
-        first()
-
-
-def first_iteration(iteration: Callable[[], Any], error: BaseException, code: Any) -> NoReturn:
-    """Run an iteration that is known to raise."""
-    iteration()
-    raise TraceError(
-        "an iteration of a loop on tensors raises an exception, and the first one does not",
-        given=f"{type(error).__name__} from {line_text(code, code.co_firstlineno)}",
-        hint="raise it under a condition on tensors",
-    )
+        raise TraceError(
+            "each iteration of a loop on tensors raises an exception",
+            given=f"{type(raised).__name__} from {line_text(code, code.co_firstlineno)}",
+            hint="raise it under a condition on tensors: `if`, in the loop or in its place",
+            source=user_line(raised),
+        ) from None  # its text may show values of the trace
 
 
 def _lines(names: Names) -> list[tuple[str, int, int, bool]]:
@@ -269,10 +237,7 @@ class _For:
         known = is_askable(over.length)
         tried = _no_loops.setdefault(tracer_here().root, set())
         if not (known and code in tried):
-            run = partial(
-                _run_or_raise, partial(self._trace, start), lambda: tensor_of(over.length) > start,
-                lambda: self._body(over.item(start)), code, self._names,
-            )  # fmt: skip
+            run = partial(_traced, partial(self._trace, start), code)
             _, refused = result_or_error(run, lambda error: known and _is_refused(error))
             if refused is None:
                 return

@@ -57,40 +57,6 @@ def chosen(x):
     return ef.cond(x < 0, yes, lambda: x)
 
 
-def chosen_without_a_text(x):
-    def yes(y):
-        raise KeyError(y)
-
-    return ef.cond(x > 0, lambda y: y * 2, yes, x)
-
-
-def chosen_of_two_that_raise(x):
-    def no(y):
-        raise ValueError(f"no {y}")
-
-    def yes(y):
-        raise KeyError(y)
-
-    return ef.cond(x > 0, yes, no, x)
-
-
-def chosen_within_another(x):
-    def yes():
-        raise ValueError(f"{x}")
-
-    return ef.cond(x > -2, lambda: ef.cond(x < 0, yes, lambda: x), lambda: x * 2)
-
-
-def chosen_and_differentiated(x):
-    def loss(y):
-        def yes():
-            raise ValueError(f"{y}")
-
-        return ef.cond(y < 0, yes, lambda: y * y)
-
-    return ef.grad(loss)(x)
-
-
 def chosen_of_several(x):
     def first(y):
         raise ValueError(f"first {y}")
@@ -101,13 +67,6 @@ def chosen_of_several(x):
         return y
 
     return ef.switch((x + 1).astype("i64"), [first, lambda y: y, first, other, other], x)
-
-
-def chosen_of_several_that_raise(x):
-    def first(y):
-        raise ValueError(f"first {y}")
-
-    return ef.switch(x.astype("i64"), [first, first], x)  # or there is no such branch
 
 
 def turned(x):
@@ -165,10 +124,9 @@ def called(x):
     return ef.call(body, x)
 
 
-TAKEN = [chosen, chosen_without_a_text, chosen_of_two_that_raise, chosen_within_another,
-         chosen_and_differentiated, chosen_of_several, chosen_of_several_that_raise, turned,
-         turned_until, turned_by_python, gone_over_by_python,
-         gone_over_what_has_a_length_of_the_graph, scanned, mapped, called]  # fmt: skip
+TAKEN = [turned_until, gone_over_by_python, called]
+REFUSED = [chosen, chosen_of_several, turned, turned_by_python,
+           gone_over_what_has_a_length_of_the_graph, scanned, mapped]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", TAKEN, ids=lambda f: f.__name__)
@@ -178,6 +136,26 @@ def test_functions_that_raise_do_so_where_they_are_taken(function) -> None:
         for x in (first, -3.0, -1.0, 0.0, 1.0, 2.0, 3.5, 9.0):
             eager, result = (_result(f, ef.tensor(x)) for f in (function, traced))
             assert result == eager
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda f: f.__name__)
+def test_functions_that_raise_whatever_a_tensor_is_are_refused(function) -> None:
+    """At the line of the `raise`; a raise under an `if` in them is a part of the graph."""
+    with pytest.raises(TraceError, match="raises an exception") as caught:
+        ef.trace(function)(ef.tensor(1.0))
+    assert "raise ValueError" in str(caught.value)
+    for known in (True, 0):
+        with pytest.raises(ValueError, match="chosen by a bool"):
+            ef.trace(_chosen_by_python)(ef.tensor(1.0), known)
+
+
+def _chosen_by_python(x, known):
+    def yes():
+        raise ValueError("this was chosen by a bool or an int")
+
+    if isinstance(known, bool):
+        return ef.cond(known, yes, lambda: x)
+    return ef.switch(known, [yes, lambda: x])
 
 
 def _result(function, x) -> Any:
@@ -192,12 +170,11 @@ def test_what_a_branch_does_before_it_raises_happens_where_it_is_taken() -> None
 
     @ef.trace
     def f(x):
-        def yes():
+        if x > 0:
             seen.append(x)
             v.assign_add(x)
             raise ValueError(f"{v}")
-
-        return ef.cond(x > 0, yes, lambda: x)
+        return x
 
     assert f(ef.tensor(-1.0)).item() == -1
     assert v.item() == 0
