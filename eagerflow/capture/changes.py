@@ -301,7 +301,7 @@ def _relied_on(changes: Sequence[OutsideChange]) -> Iterator[Read]:
             yield Read(path, "type", number_now(old))
         elif kind == "set" and isinstance(owner, (list, deque)):
             where: Any = path.parent  # a root is checked likewise
-            yield Read(where, "size", len(owner))
+            yield Read(where, "length", owner)
 
 
 def _set(path: AccessPath, old: Any, new: Any, source: Source | None) -> OutsideChange:

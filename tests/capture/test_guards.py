@@ -21,6 +21,7 @@ import eagerflow as ef
 from eagerflow.capture.equality import same_value
 from eagerflow.capture.guards.guard_choice import collect
 from eagerflow.capture.guards.guards import Guards
+from eagerflow.capture.reads import Read
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -223,7 +224,8 @@ def test_read_gives_what_is_there_now() -> None:
     reads = collect(namespace["f"])
     paths = [r.path for r in (*reads.numbers, *reads.tensors)]
     assert [p.text for p in paths] == ["lr", "net.rate", "net.w"]
-    guards = Guards(reads, paths)
+    guards = Guards(reads)
+    guards.capture(paths)
     assert guards.read() == (0.1, 0.1, namespace["net"].w)
     new = ef.tensor(5.0)
     namespace["lr"], namespace["net"].w = 0.2, new
@@ -264,7 +266,7 @@ def test_specialised_arrays_and_tensors() -> None:
     assert array.path.text == "table"
     table[0] = 5
     assert not guards.check()
-    guards.relax(array.path, table)
+    guards.add(Read(array.path, "array", table))
     assert guards.check()
     guards.specialise(array.path, table)
     guards.specialise(reads.tensors[0].path, weight)
@@ -288,7 +290,8 @@ def test_rebase() -> None:
         return x
 
     reads = collect(make(0.1, plain))
-    guards = Guards(reads, [r.path for r in reads.numbers])
+    guards = Guards(reads)
+    guards.capture([r.path for r in reads.numbers])
     assert guards.read() == (0.1,)
     guards.rebase(make(0.2, plain))
     assert guards.read() == (0.2,)

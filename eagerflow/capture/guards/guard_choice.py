@@ -12,7 +12,7 @@ import functools
 import importlib.util
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Sized
 from operator import attrgetter
 from types import (
     BuiltinFunctionType,
@@ -103,13 +103,13 @@ class Collector:
         self.later: set[str] = set()
         self.stored: set[str] = set()
         self.every = False
-        self.containers: CapturedContainers | None = None  # if there are containers
-        self.attributes: Attributes | None = None  # if there are objects or classes
+        self.containers = CapturedContainers(self)
+        self.attributes = Attributes(self)
+        self.escapes = Escapes(self)
         self._seen: dict[int, AccessPath | Root] = {}
         self._alive: list[Any] = []  # the objects in `_seen`, so that no id is used again
         self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
         self.global_paths: dict[tuple[int, str], AccessPath] = {}
-        self._escapes: Escapes | None = None  # if there are numbers, objects or containers
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
         self._libraries = LibraryMembers()
@@ -123,7 +123,7 @@ class Collector:
     def add_class(self, cls: type) -> None:
         """Note the class of an argument; the key of the call holds its identity."""
         root = Root(cls, cls.__qualname__.rpartition(".")[2], weak=True)
-        self._attributes().add_class(root, cls, constructs=False)
+        self.attributes.add_class(root, cls, constructs=False)
 
     def visit(self, path: AccessPath | Root, value: Any) -> None:
         """Queue a value: its owner is noted first."""
@@ -140,19 +140,16 @@ class Collector:
             whole = size == before
             before = size
             self._scan(whole=whole)
-        if self.attributes is not None:
-            self.attributes.finish()
-        if self.containers is not None:
-            self.containers.finish(self.reads)
-        if self._escapes is not None or self.reads.numbers:
-            self.escapes.finish()
+        self.attributes.finish()
+        self.containers.finish(self.reads)
+        self.escapes.finish()
         if self._doubtful or self.is_given:
             note_hidden_state(self.reads)
         if self._doubtful or "config" in self.names:  # the only name of `ef` with a rule
             find_calls(self.reads)
         self.reads.asks_types = self._doubtful and asks_types(self.reads)
         # they refer to the collector: a cycle would keep the user's objects
-        self.attributes = self.containers = self._escapes = None
+        del self.attributes, self.containers, self.escapes
         return self.reads
 
     def _drain(self) -> bool:
@@ -171,27 +168,11 @@ class Collector:
     def _size(self) -> int:
         """Number of known facts, which grows whenever there may be more to find."""
         reads = self.reads
-        known = (self.names, self.stored, reads.sites, reads.reads, reads.objects, reads.classes)
-        return (
-            sum(map(len, known))
-            + len(reads.containers)
-            + (0 if self._escapes is None else len(self._escapes))
-            + self.every
-            + (0 if self.containers is None else self.containers.changes)
-        )
-
-    @property
-    def escapes(self) -> Escapes:
-        """The escapes, created at first use."""
-        if self._escapes is None:
-            self._escapes = Escapes(self)
-            for site in self.reads.sites:
-                self._note_escapes(site)
-        return self._escapes
-
-    def _note_escapes(self, site: Site) -> None:
-        if self._escapes is not None and not is_own_code(site.function):
-            self._escapes.note(site)
+        known: tuple[Sized, ...] = (
+            self.names, self.stored, self.escapes, reads.sites, reads.reads, reads.objects,
+            reads.classes, reads.containers,
+        )  # fmt: skip
+        return sum(map(len, known)) + self.every + self.containers.changes
 
     def wants(self, name: str) -> bool:
         """Whether reachable code may read an attribute of this name."""
@@ -200,12 +181,9 @@ class Collector:
     def _scan(self, *, whole: bool) -> None:
         """Visit attributes, members and items: all of them, or those new since last time."""
         self._find_owners()
-        if self.reads.objects or self.attributes is not None:
-            self._attributes().scan(whole=whole)
+        self.attributes.scan(whole=whole)
         if whole:
             self._scan_libraries()
-        if self.containers is None:
-            return
         for path, value in self.containers.new_items(whole=whole):
             self.visit(path, value)
 
@@ -247,9 +225,8 @@ class Collector:
             self._libraries.add(path, value)
         self.reads.add(path, "alias", self._seen[id(value)])
         self._note_path(path, value)
-        if self.containers is not None:
-            self.containers.widen(path, value)
-        if self.attributes is not None and issubclass(type(value), type):
+        self.containers.widen(path, value)
+        if issubclass(type(value), type):
             self.attributes.constructs(value)
 
     def _look_first(self, path: AccessPath | Root, value: Any) -> None:
@@ -265,7 +242,7 @@ class Collector:
         elif issubclass(kind, type):
             self.reads.add(path, "identity", value)
             if not is_library_class(value):
-                self._attributes().add_class(path, value, constructs=True)
+                self.attributes.add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
             library = self._libraries.add(path, value)
             self.reads.add(path, "member" if library else "identity", value)
@@ -291,8 +268,6 @@ class Collector:
     def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
         self.reads.add(path, "type", value)
         self.reads.containers.append(Holder(path, value))
-        if self.containers is None:
-            self.containers = CapturedContainers(self)
         self.containers.add(path, value)
         if isinstance(value, deque):  # an append to a full deque removes an item
             longest = AccessPath(path, "attribute", "maxlen", _joined(path, ".maxlen"), True)
@@ -351,17 +326,12 @@ class Collector:
                 self.visit(AccessPath(path, "dict", name, _joined(path, ""), True), inner)
         return hidden
 
-    def _attributes(self) -> Attributes:
-        if self.attributes is None:
-            self.attributes = Attributes(self)
-        return self.attributes
-
     def _add_object(self, path: AccessPath | Root, value: Any) -> None:
         self.reads.objects.append(Holder(path, value))
         cls = type(value)
         if not is_library_class(cls):
             text = cls.__qualname__.rpartition(".")[2]
-            self._attributes().add_instance(AccessPath(path, "class", None, text, True), value)
+            self.attributes.add_instance(AccessPath(path, "class", None, text, True), value)
 
     # --- functions ---
 
@@ -421,7 +391,8 @@ class Collector:
         self.stored.update(name for kind, name in facts.stores if kind == "attribute")
         if facts.every_attribute:
             self.every = True
-        self._note_escapes(site)
+        if not is_own_code(site.function):
+            self.escapes.note(site)
         if facts.imports or any(load.kind == "cell" for load in facts.loads):
             self._doubtful = True
         if not known:

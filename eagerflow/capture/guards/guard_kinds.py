@@ -17,9 +17,7 @@ A guard consists of an access path, a kind, and an expected value or property:
 ``function``    a function with equal code and the same global names
 ``type``        an object of exactly this class
 ``length``      a container of the same class with as many items
-``size``        a container with this number of items
-``keys``        a dict with these keys, in this order
-``names``       a dict of the same class with these very keys, in this order
+``keys``        a dict of the same class with these keys, in this order
 ``unless``      an object of the same class, or one for which a test is false
 ``items``       a container with equal items
 ``content``     an array with equal elements
@@ -34,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from operator import is_
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -167,14 +164,11 @@ KINDS: Final = {
     "length": _Kind(
         "{x}.__class__ is not {e}[0] or len({c}) != {e}[1]", lambda x: (type(x), len(contents(x)))
     ),
-    "size": _Kind("len({c}) != {e}"),
-    "keys": _Kind(
-        "{x}.__class__ is not {e}[0] or not same({c}, {e}[1]) and not same_items([*{c}], {e}[1])",
-        lambda x: (type(x), list(contents(x))), "has other keys",
-    ),
-    "names": _Kind(
-        "{x}.__class__ is not {e}[0] or [*{c}] != {e}[1] or {e}[2] and not same({c}, {e}[1])",
-        lambda x: (type(x), list(x), not all(type(key) is str for key in x)),
+    "keys": _Kind(  # texts that are equal need no closer look
+        "{x}.__class__ is not {e}[0] or [*{c}] != {e}[1] or {e}[2] and not "
+        "same_items([*{c}], {e}[1])",
+        lambda x: (type(x), [*contents(x)], not all(type(key) is str for key in contents(x))),
+        "has other keys",
     ),
     "unless": _Kind(
         "{x}.__class__ is not {e}[0] and {e}[1]({x})", lambda x: (type(x[0]), x[1])
@@ -194,7 +188,7 @@ KINDS: Final = {
 
 def _describe(read: Read) -> str:
     value = read.value
-    if read.kind in ("names", "unless", "input"):  # not reported, or described otherwise
+    if read.kind in ("unless", "input"):  # not reported, or described otherwise
         return ""
     if read.kind == "decided":
         return str(value.result)
@@ -202,8 +196,6 @@ def _describe(read: Read) -> str:
         return f"the object {read.value.text}"
     if read.kind == "distinct":
         return "another object"
-    if read.kind == "size":
-        return f"{value if isinstance(value, int) else len(contents(value))} items"
     if read.kind == "length":
         return f"{with_article(type(value).__name__)} of {len(contents(value))}"
     if read.kind in ("content", "array") and hasattr(value, "shape"):
@@ -249,7 +241,7 @@ class GuardWriter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
-            "own": instance_dict, "item": read_item, "bound": _bound, "same": _same, "flat": _flat,
+            "own": instance_dict, "item": read_item, "bound": _bound, "flat": _flat,
             "contents": contents, "same_value": same_value, "same_items": same_items,
             "same_code": _same_code, "content_of": content_of, "attributes_of": attributes_of,
             "as_tensor": as_tensor, "fits": fits,
@@ -421,8 +413,3 @@ def _bound(cell: CellType) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _same(keys: Any, expected: list[Any]) -> bool:
-    """Whether keys are the very same objects, in the same order."""
-    return len(keys) == len(expected) and all(map(is_, keys, expected))

@@ -5,7 +5,7 @@ The kind of guard for a value is chosen in `eagerflow.capture.guards.guard_choic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from eagerflow.capture.modules.walk_assumptions import Structures
 
 
-#: kinds that are stricter than ``"number"``, ``"tensor"`` and ``"array"``, or replace them
-_OF_VALUES: Final = frozenset({"value", "identity", "content", "array"})
+#: kinds of guards -> kinds that they replace at their path
+_REPLACES: Final = {
+    **dict.fromkeys(("value", "identity", "content"), ("number", "tensor", "array")),
+    "array": ("content",),
+}  # fmt: skip
 
 
 @final
@@ -30,7 +33,6 @@ class Guards:
 
     Args:
         reads: the reads of the function from outside.
-        captured: access paths whose values `read` returns, in this order.
 
     Attributes:
         read: returns the present captured values; None if a guard does not hold. Never raises.
@@ -40,10 +42,10 @@ class Guards:
 
     read: Callable[[], tuple[Any, ...] | None]
 
-    def __init__(self, reads: Reads, captured: Sequence[AccessPath] = ()) -> None:
+    def __init__(self, reads: Reads) -> None:
         self._root = reads.root
         self._guards = [Guard(read) for read in reads.reads]
-        self._captured = tuple(captured)
+        self._captured: tuple[AccessPath, ...] = ()
         self._structures: Structures | None = None
         self._renew()
 
@@ -93,21 +95,12 @@ class Guards:
             kind = "identity" if isinstance(value, AbstractArray) else "content"
         self.add(Read(path, kind, value))
 
-    def relax(self, path: AccessPath, value: Any) -> None:
-        """Let the elements of an array differ, as it is an input now."""
-        guards = [g for g in self._guards if g.path is not path or g.kind != "content"]
-        self._guards = [*guards, Guard(Read(path, "array", value))]
-        self._renew()
-
     def add(self, read: Read) -> None:
-        """Add a guard; a guard for a value replaces one for a number, tensor or array there."""
-        new = Guard(read)
-        for i, guard in enumerate(self._guards if read.kind in _OF_VALUES else ()):
-            if guard.path is read.path and guard.kind in ("number", "tensor", "array"):
-                self._guards[i] = new
-                break
-        else:
-            self._guards.append(new)
+        """Add a guard; a guard for a value, or for any array, replaces one of the kind there."""
+        new, kinds = Guard(read), _REPLACES.get(read.kind, ())
+        known = (i for i, g in enumerate(self._guards) if g.path is read.path and g.kind in kinds)
+        at = next(known, len(self._guards))
+        self._guards[at : at + 1] = [new]
         self._renew()
 
     def keep_apart(self, reads: Reads, stores: Iterable[Store]) -> None:

@@ -347,10 +347,10 @@ class _Parts:
         self._seen.add(id(value))
         if part:
             entries = AccessPath(path, "attribute", "__dict__", "")
-            self._guard(entries, "names", vars(value))
+            self._guard(entries, "keys", vars(value))
             self._add(entries, "item", vars(value).items(), self._flags)
         elif isinstance(value, dict):
-            self._guard(path, "names", value)
+            self._guard(path, "keys", value)
             self._add(path, "item", contents(value).items())
         elif isinstance(value, (list, tuple)):
             self._guard(path, "length", value)

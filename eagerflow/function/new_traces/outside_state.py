@@ -456,7 +456,7 @@ class Outside:
                 continue
             seen.add(id(origin))
             if origin.kind == "content" and origin.path.how != "call":
-                guards.relax(origin.path, origin.value)
+                guards.add(Read(origin.path, "array", origin.value))  # an input now
             capture.value.label = self.tracer.graph.unique(identifier(origin.path.text))
             inputs.append((capture.value, self._captured(origin, capture.handle)))
             self.values.append(capture.handle)
