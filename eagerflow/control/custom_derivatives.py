@@ -16,6 +16,7 @@ from eagerflow.autodiff.backward import dense
 from eagerflow.autodiff.remat import recorded
 from eagerflow.autodiff.tape import UNKNOWN, Link
 from eagerflow.control.apply import append, mixed, of_node
+from eagerflow.control.derivatives.building import passed_on
 from eagerflow.control.structured import Structured, is_smooth
 from eagerflow.control.subgraphs import Subgraph, join, line_of
 from eagerflow.core import interpreter
@@ -158,20 +159,17 @@ def _forward(whole: Structured, values: Sequence[Any], run: Run) -> Passed:
     total, own = len(whole.outputs), attrs["own"]
     residuals = [*results[total:], *values[own:]]
     count = len(results) - total
-    fixed = [None if type(x) is Tensor else x for x in residuals]
     wanted = [i for i, x in enumerate(values) if type(x) is Tensor]
     link = Link(attrs["body"].name, (), UNKNOWN, None, 0)
 
-    def pull(given: Sequence[Tensor], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
-        rest = iter(given)
-        items = [next(rest) if x is None else x for x in fixed]
+    def pull(items: Sequence[Any], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
         cotangents = [g for g in gs if g is not None]
         gradients = run(attrs["backward"], [*items[:count], *cotangents, *items[count:]])
         pulled = dict(zip(attrs["pulled"], gradients, strict=True))
         # the rule does not cover captured values
         return [pulled.get(i) if i < own else link for i in wanted]
 
-    return Passed(results[:total], [x for x in residuals if type(x) is Tensor], pull)
+    return passed_on(results[:total], residuals, pull)
 
 
 symbolic["call"] = _call

@@ -352,10 +352,7 @@ class CacheEntry:
     def abstract(self, leaves: Sequence[Any]) -> Any:
         """The result with types in place of tensors."""
         types = [value.spec for value in self.graph.outputs]
-        made: list[Any] = []
-        for treedef, outputs in self.made:
-            parts = [_output(out, types, leaves, (), made) for out in outputs]
-            made.append(tree.unflatten(treedef, parts))
+        made = self._containers(types, leaves, ())
         results = [_output(out, types, leaves, (), made) for out in self.outputs]
         return tree.map(
             lambda x: x.type if isinstance(x, AbstractArray) else x,
@@ -395,6 +392,16 @@ class CacheEntry:
             self._pushforward = Pushforward.of(self.graph, self.compile)
         return None if self._pushforward is None else self._pushforward.call(forward, inputs)
 
+    def _containers(
+        self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The containers in several places of results and stores."""
+        made: list[Any] = []
+        for treedef, outputs in self.made:  # each may contain earlier ones
+            parts = [_output(out, values, leaves, arguments, made) for out in outputs]
+            made.append(tree.unflatten(treedef, parts))
+        return made
+
     def _finish(
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
     ) -> Any:
@@ -403,10 +410,7 @@ class CacheEntry:
             values = list(values)
             for i, make in self.arrays:
                 values[i] = make(values[i])
-        made: Any = self.made and []
-        for treedef, outputs in self.made:  # each may contain earlier ones
-            parts = [_output(out, values, leaves, arguments, made) for out in outputs]
-            made.append(tree.unflatten(treedef, parts))
+        made = self._containers(values, leaves, arguments) if self.made else ()
         results = [_output(out, values, leaves, arguments, made) for out in self.outputs]
         if self.apart is not None:
             self.apart.check(arguments)

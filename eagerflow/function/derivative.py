@@ -9,12 +9,14 @@ values that cross are residuals.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any, final
 
 from eagerflow.autodiff.tape import Tape
+from eagerflow.control.apply import mixed
+from eagerflow.control.derivatives.building import flowing_gradients, passed_on
 from eagerflow.control.derivatives.joint import Joint, part_of
 from eagerflow.core.composites import Composite, Passed
-from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import EagerflowError
@@ -108,10 +110,10 @@ class Derivative:
         tensors = [x for x in inputs if type(x) is Tensor]
 
         def body(*xs: Tensor) -> tuple[Any, ...]:
-            return tuple(replay(self._graph, _mixed(inputs, xs)))
+            return tuple(replay(self._graph, mixed(inputs, xs)))
 
         def forward(*xs: Tensor) -> Passed:
-            return self._run(_mixed(inputs, xs), run)
+            return self._run(mixed(inputs, xs), run)
 
         return tape.call(Composite(self._graph.name, body, forward, own_rule=False), tensors)
 
@@ -120,18 +122,14 @@ class Derivative:
         everything = [*inputs, *reads]
         values = run(self._forward, everything)
         tensors = [type(x) is Tensor for x in everything]
-        residuals = values[self._count :]
-        numbers = [None if type(x) is Tensor else x for x in residuals]
 
         def pull(
-            given: Sequence[Tensor], gs: Sequence[Any], wanted: Sequence[bool]
+            residuals: Sequence[Any], gs: Sequence[Any], wanted: Sequence[bool]
         ) -> Sequence[Any]:
-            flags, rest = iter(wanted), iter(given)
-            whole = [next(rest) if x is None else x for x in numbers]
-            return self._pull(whole, gs, [next(flags) if t else False for t in tensors], run)
+            flags = iter(wanted)
+            return self._pull(residuals, gs, [next(flags) if t else False for t in tensors], run)
 
-        kept = [x for x in residuals if type(x) is Tensor]
-        return Passed(values[: self._count], kept, pull, reads)
+        return passed_on(values[: self._count], values[self._count :], pull, reads)
 
     def _pull(
         self, residuals: Sequence[Any], gs: Sequence[Any], wanted: Sequence[bool], run: Run
@@ -139,21 +137,14 @@ class Derivative:
         """The cotangents of all tensors among the inputs, then of the reads."""
         graph, executable = self._part(tuple(wanted))
         inputs = [*residuals, *[g for g in gs if g is not None]]
-        rest = iter(replay(graph, inputs) if is_watched() else run(executable, inputs))
-        cotangents: list[Any] = []
-        kinds = [type(v.type) is TensorType for v in self._joint.inputs]
-        for gradient, want, tensor in zip(self._joint.gradients, wanted, kinds, strict=True):
-            if not tensor:
-                continue
-            if gradient.link is not None:
-                cotangents.append(gradient.link)
-            elif not want or not gradient.values:
-                cotangents.append(None)
-            elif gradient.shape is not None:
-                cotangents.append(IndexedSlices(next(rest), next(rest), gradient.shape))
-            else:
-                cotangents.append(next(rest))
-        return cotangents
+        values = replay(graph, inputs) if is_watched() else run(executable, inputs)
+        gradients = self._joint.gradients
+        asked = [
+            g if want else g._replace(values=()) for g, want in zip(gradients, wanted, strict=True)
+        ]
+        tensors = [type(v.type) is TensorType for v in self._joint.inputs]
+        cotangents = compress(flowing_gradients(asked, values), tensors)
+        return [g.link or x for g, x in zip(compress(gradients, tensors), cotangents, strict=True)]
 
     def _part(self, wanted: tuple[bool, ...]) -> tuple[Graph, Executable]:
         """The backward graph for the wanted inputs, with its executable."""
@@ -217,9 +208,3 @@ def _depend_alike(graph: Graph) -> bool:
             known[value] = frozenset((value,)) if is_read(node.op) else origins
     kinds = [v for v in graph.outputs if isinstance(v.type, TensorType) and v.type.dtype.is_inexact]
     return len({known[v] for v in kinds}) <= 1
-
-
-def _mixed(inputs: Sequence[Any], tensors: Sequence[Tensor]) -> list[Any]:
-    """``inputs`` with other tensors in place of its own."""
-    rest = iter(tensors)
-    return [next(rest) if type(x) is Tensor else x for x in inputs]

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from eagerflow.control.derivatives.joint import Gradient, close_constants
 from eagerflow.control.structured import Structured
+from eagerflow.core.composites import Passed
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor
@@ -123,6 +124,28 @@ class Residuals:
 
 def _tensor_type(kind: ValueType) -> TensorType:
     return TensorType(DTYPES[_WIDE[kind.kind]], ()) if isinstance(kind, NumberType) else kind
+
+
+def passed_on(
+    outputs: Sequence[Any], residuals: Sequence[Any],
+    pull: Callable[[Sequence[Any], Sequence[Any], Sequence[bool]], Sequence[Any]],
+    captured: Sequence[Any] = (),
+) -> Passed:  # fmt: skip
+    """The result of a forward pass.
+
+    Args:
+        outputs: as in `Passed`.
+        residuals: tensors and numbers.
+        pull: as in `Passed`, but gets the numbers as well.
+        captured: as in `Passed`.
+    """
+    numbers = [None if type(x) is Tensor else x for x in residuals]
+
+    def back(given: Sequence[Any], gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        rest = iter(given)
+        return pull([next(rest) if x is None else x for x in numbers], gs, wanted)
+
+    return Passed(outputs, [x for x in residuals if type(x) is Tensor], back, captured)
 
 
 def names_in(kinds: Sequence[ValueSpec]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eagerflow.autodiff.tape import warn_of_read
 from eagerflow.control.derivatives.branch_derivatives import BranchDerivative, CallDerivative
-from eagerflow.control.derivatives.building import Apply
+from eagerflow.control.derivatives.building import Apply, passed_on
 from eagerflow.control.derivatives.loop_derivatives import LoopDerivative
 from eagerflow.control.structured import Structured
 from eagerflow.core.composites import Passed
@@ -52,18 +52,14 @@ def differentiate(
     # stand for all reads inside
     anchors = [bind(get_op(node.op), **node.attrs) for node in reads]
     outputs, residuals, pull = derivative.run(apply, operands, whole.sizes(operands, sizes))
-    fixed = [None if type(x) is Tensor else x for x in residuals]
     numbers = [i for i, x in enumerate(operands) if type(x) is Tensor]
     numbers += range(len(operands), len(operands) + len(reads))
 
-    def back(given: Sequence[Tensor], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
-        rest = iter(given)
-        cotangents = pull([next(rest) if x is None else x for x in fixed], gs)
+    def back(given: Sequence[Any], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
+        cotangents = pull(given, gs)
         return [cotangents[i] if want else None for i, want in zip(numbers, used, strict=True)]
 
-    return outputs, Passed(
-        whole.own(outputs), [x for x in residuals if type(x) is Tensor], back, anchors
-    )
+    return outputs, passed_on(whole.own(outputs), residuals, back, anchors)
 
 
 def _warn_of_iterations(whole: Structured, reads: Sequence[Node]) -> None:
