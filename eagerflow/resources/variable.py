@@ -11,6 +11,7 @@ from typing import Any, Final, final
 from weakref import WeakSet
 
 from eagerflow.hardware import Lane
+from eagerflow.hardware.homes import Home, moved
 from eagerflow.resources.containers import DEFAULT, ResourceName
 from eagerflow.source import capture
 from eagerflow.types import Shape, TensorType
@@ -112,12 +113,18 @@ class VariableState:
     def writable(self) -> Any | None:
         """The array itself if no other handle can see its memory, else None.
 
-        The caller holds the lock. A view of an array that owns its memory has a reference to it;
-        for other kinds of arrays the result is None.
+        The caller holds the lock, and writes into the array before it releases it. A view of an
+        array that owns its memory, or is alone in its home, has a reference to it; for other kinds
+        of arrays the result is None, and also while another process reads the home.
         """
-        if getrefcount(self._data) <= _ALONE and self._data[...].base is self._data:
-            return self._data
-        return None
+        if getrefcount(self._data) > _ALONE or self._data[...].base is not self._data:
+            return None
+        home = self._data.base
+        if home is None:
+            self._data = moved(self._data)
+        elif type(home) is Home and not home.may_write():
+            return None
+        return self._data
 
 
 @final

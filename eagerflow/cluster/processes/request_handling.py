@@ -39,7 +39,7 @@ from eagerflow.resources.queue_levels import Level
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.station import Station
-from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result, calls_python
+from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result
 from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light, is_short
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.waiting_steps import WaitingStep, is_one_wait
@@ -258,7 +258,7 @@ class TaskWork:
         tier = ScheduledTier(graphs, number, routes=routes, transport=self._transport)
         light = LightProgram(tier) if is_light(tier) else None
         # handing over to another thread takes longer than light nodes do
-        here = not tier.parallel and not calls_python(tier.graph) and is_short(tier.graph)
+        here = not tier.parallel and not tier.calls_python and is_short(tier.graph)
         pool = self._here if here else None
         known = _Registered(tier, light, is_one_wait(tier), pool)
         self._partitions[session, message.partition] = known

@@ -137,7 +137,9 @@ class TaskServer:
         self.hears: Final = stray.hear
         self._sockets: Final = ServerSockets(doors, limits, credentials, self._warn)
         self.doors: Final = self._sockets.doors
-        self._slabs: Final = Slabs(self.doors, limits, self._warn, reads_in_place=True)
+        self._slabs: Final = Slabs(
+            self.doors, limits, self._warn, reads_in_place=True, moves_variables=True
+        )
         known = AnnouncedDevices(task)
         self._machine = ServerMachine(
             task, PROCESS.incarnation, versions(version), known.names, limits,

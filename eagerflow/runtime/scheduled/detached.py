@@ -77,7 +77,7 @@ class DetachedStep:
         self._done = done
         self._event = event
         self._runner = runner
-        self._pool = pool or (shared if calls_python(tier.graph) else serving)
+        self._pool = pool or (shared if tier.calls_python else serving)
         self._step = ScheduledStep(tier, wake=self._wake, checked=True, number=number)
         self.thread = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, final
 
 from eagerflow.errors import GraphError, SchedulerError
@@ -26,7 +26,7 @@ from eagerflow.runtime.node_seconds import (
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
 from eagerflow.runtime.scheduled.actions import HEAVY, asynchronous, at_once
-from eagerflow.runtime.scheduled.detached import DetachedStep, Result
+from eagerflow.runtime.scheduled.detached import DetachedStep, Result, calls_python
 from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.scheduled.step_state import SYSTEM_CLOCK
@@ -229,6 +229,11 @@ class ScheduledTier:
             return self.strands.regions
         actions = [action for frame in self.frames for action in frame.actions]
         return [action.region for action in actions if action.region is not None]
+
+    @cached_property
+    def calls_python(self) -> bool:
+        """Whether the graph calls user code, which may take any time."""
+        return calls_python(self.graph)
 
     @property
     def _helpers(self) -> int:

@@ -46,8 +46,7 @@ class Workers:
             Whether the job will be run.
         """
         with self._lock:
-            enough = self._most is not None and len(self._threads) >= self._most()
-            if enough or self._waiting > len(self._jobs):
+            if self._waiting > len(self._jobs) or self._has_enough():
                 self._jobs.append(job)
                 self._wake.notify()
                 return True
@@ -60,6 +59,9 @@ class Workers:
             self._threads.add(thread)
         ending.start(thread)
         return True
+
+    def _has_enough(self) -> bool:
+        return self._most is not None and len(self._threads) >= self._most()
 
     def _work(self) -> None:
         while True:

@@ -73,6 +73,35 @@ def test_a_task_reads_in_place_what_does_not_change(cluster: Cluster) -> None:
     assert (at_worker.numpy() == values + 4).all()
 
 
+def test_a_variable_that_each_step_assigns_is_right_for_all_who_read_it(cluster: Cluster) -> None:
+    """It moves into a slab, which its next value is written into; what was read stays."""
+    values = np.arange(100_000, dtype=np.float32)
+    w = ef.Variable(values, device="ps:0")
+
+    @ef.trace
+    def step(change: Any) -> Any:
+        with ef.device("worker:0"):
+            x = w.value
+            doubled = x * 2.0
+            total = (x - x[0]).sum() * 0.0
+        with ef.device("ps:0"):
+            w.assign_add(change + total)
+        return x, doubled
+
+    got, level = [], 0.0
+    for i in range(20):
+        got.append((level, *step(ef.tensor(float(i % 7)))))
+        level += i % 7
+        if i % 5 == 0:  # a reader that keeps its value, and an assignment of the client
+            got.append((level, w.value, w.value + w.value))
+            w.assign_sub(1.0)
+            level -= 1
+    assert (w.numpy() == values + level).all()
+    for at, x, doubled in got:
+        assert (x.numpy() == values + at).all()
+        assert (doubled.numpy() == 2 * (values + at)).all()
+
+
 def page_faults(pid: int) -> int:
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[7])

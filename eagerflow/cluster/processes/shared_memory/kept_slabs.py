@@ -9,16 +9,20 @@ message was lost stays in flight until its receiver has gone. Their total size i
 it, and for longer frames, each message has a slab of its own. Idle slabs are dropped. Frames that
 are sent again, and have not changed, are not written again (`repeated_frames`): they get a *fixed*
 slab, which is sealed against writing for good, so that its receiver need not copy them either.
+In a task a variable that is sent again and again, and changes each time, moves into a slab, which
+is its *home* (`eagerflow.hardware.homes`): nothing has to be written to send it.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
-from threading import Lock
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from threading import RLock
 from time import monotonic
-from typing import Final, final
+from typing import Any, Final, final
+from weakref import ref
 
 import numpy as np
 
@@ -32,6 +36,8 @@ from eagerflow.cluster.processes.shared_memory.repeated_frames import (
     origin_of,
 )
 from eagerflow.cluster.protocol.values import Frame
+from eagerflow.hardware import homes
+from eagerflow.hardware.homes import Home
 
 #: limit on the bytes of a kept slab
 KEPT: Final = 128 << 20
@@ -39,10 +45,12 @@ KEPT: Final = 128 << 20
 KEPT_BY_ALL: Final = 256 << 20
 #: limit on the kept slabs between two processes
 MOST: Final = 32
-#: limit on the bytes of all fixed slabs of a process: others can be written into again
-FIXED_BY_ALL: Final = KEPT_BY_ALL // 2
-#: limit on the fixed slabs between two processes
-_MOST_FIXED: Final = MOST // 2
+#: limit on the bytes of all fixed slabs and homes of a process: others can be written into again
+LASTING_BY_ALL: Final = KEPT_BY_ALL // 2
+#: limit on the fixed slabs and homes between two processes
+_MOST_LASTING: Final = MOST // 2
+#: seconds that an assignment waits for the thread that sends, before it takes other memory
+_PATIENCE: Final = 0.01
 #: seconds after which an unused slab is dropped
 IDLE_SECONDS: Final = 10.0
 #: seconds after which an unused slab makes room for another one
@@ -78,13 +86,14 @@ class KeptSlab:
         used: when it was last given back.
         use: the number of messages that have named it.
         content: what was written into it last.
+        home: refers to it as the home of a variable; None if it is none.
 
     Raises:
         OSError: there is no memory, no descriptor, or no such seal.
     """
 
-    __slots__ = ("content", "descriptor", "is_fixed", "line", "memory", "number", "size", "use",
-                 "used")  # fmt: skip
+    __slots__ = ("content", "descriptor", "home", "is_fixed", "line", "memory", "number", "size",
+                 "use", "used")  # fmt: skip
 
     def __init__(
         self, line: _Line, number: int, size: int,
@@ -96,6 +105,7 @@ class KeptSlab:
         self.is_fixed = fixed is not None
         self.used = monotonic()
         self.use = 0
+        self.home: ref[Home] | None = None
         if fixed is None:
             self.descriptor, self.memory = new_kept(size)
             self.content = SlabContent(self.memory)
@@ -115,6 +125,7 @@ class KeptSlab:
         self.close_file()
         self.memory = _NOTHING
         self.content = _NO_CONTENT
+        self.home = None
 
 
 @final
@@ -126,16 +137,18 @@ class _Line:
         free: those that are not in flight, fixed ones too; the last used is at the end.
         flying: those in flight, by number.
         count: the number of all, with those that are taken.
+        homes: those that variables live in, in flight or not, by the address of their bytes.
         dropped: numbers of dropped slabs, which the receiver has not been told yet.
         repeated: which frames seem to be sent again.
     """
 
-    __slots__ = ("count", "dropped", "flying", "free", "name", "repeated")
+    __slots__ = ("count", "dropped", "flying", "free", "homes", "name", "repeated")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.free: list[KeptSlab] = []
         self.flying: dict[int, KeptSlab] = {}
+        self.homes: dict[int, KeptSlab] = {}
         self.count = 0
         self.dropped: deque[int] = deque()
         self.repeated = RepeatedFrames()
@@ -162,9 +175,20 @@ class _Line:
         fits = [x for x in self.free if size <= x.size <= _LOOSE * whole and not x.is_fixed]
         return min(fits, key=lambda slab: slab.used, default=None)
 
-    def fixed(self) -> list[int]:
-        """The sizes of the fixed slabs."""
-        return [slab.size for slab in (*self.free, *self.flying.values()) if slab.is_fixed]
+    def home_of(self, origin: Origin) -> KeptSlab | None:
+        """The home of a frame that was written there since it was sent last."""
+        (where, size), *others = origin
+        slab = None if others else self.homes.get(where)
+        home = None if slab is None or slab.home is None else slab.home()
+        return slab if home is not None and home.nbytes == size and home.is_new() else None
+
+    def all(self) -> set[KeptSlab]:
+        """All slabs, except those that are taken."""
+        return {*self.free, *self.flying.values(), *self.homes.values()}
+
+    def lasting(self) -> list[int]:
+        """The sizes of the fixed slabs and the homes."""
+        return [slab.size for slab in self.all() if slab.is_fixed or slab.home is not None]
 
 
 @final
@@ -173,17 +197,22 @@ class KeptSlabs:
 
     Args:
         numbers: the numbers of new slabs.
+        hear: calls `copied` for what a receiver has said, from any thread; None where no variable
+            moves into a slab.
 
     Attributes:
         held: bytes of all slabs.
     """
 
-    def __init__(self, numbers: Iterator[int]) -> None:
+    def __init__(self, numbers: Iterator[int], hear: Callable[[str], object] | None = None) -> None:
         self._numbers = numbers
-        self._lock = Lock()
+        self._hear = hear
+        self._lock = RLock()
         self._lines: dict[str, _Line] = {}
         #: slabs given back unsent; finalisers add them, which must not wait for a lock
         self._unsent: deque[KeptSlab] = deque()
+        #: slabs that were homes until their arrays were deleted; added likewise
+        self._left: deque[KeptSlab] = deque()
         self.held = 0
 
     def write(
@@ -203,8 +232,14 @@ class KeptSlabs:
         arrays = arrays_of(frames)
         origin = origin_of(arrays)
         with self._lock:
-            repeated = self._line(name).repeated
+            line = self._line(name)
+            home = line.home_of(origin)
+        if home is not None:
+            return home
+        repeated = line.repeated
         seem_unchanged = repeated.seem_unchanged(origin, arrays)
+        if self._hear is not None and len(origin) == 1 and repeated.keep_changing(origin):
+            self._want_home(line, origin[0][0])
         slab = self.take(name, size, origin if seem_unchanged else None)
         if slab is None:
             return None
@@ -228,11 +263,7 @@ class KeptSlabs:
         """
         line = slab.line
         with self._lock:
-            sizes = [size for known in self._lines.values() for size in known.fixed()]
-            has_room = self.held + whole <= KEPT_BY_ALL
-            if sum(sizes) + whole > FIXED_BY_ALL or not has_room:
-                return slab
-            if len(line.fixed()) >= _MOST_FIXED:
+            if self.held + whole > KEPT_BY_ALL or not self._may_last(line, whole):
                 return slab
         parts = [(start, x) for x, (_, start, _) in zip(arrays, places, strict=True)]
         try:
@@ -244,6 +275,11 @@ class KeptSlabs:
             self.held += made.size
             self._let_go(slab)
         return made
+
+    def _may_last(self, line: _Line, size: int) -> bool:
+        """Whether there may be another fixed slab or home."""
+        sizes = [size for known in self._lines.values() for size in known.lasting()]
+        return sum(sizes) + size <= LASTING_BY_ALL and len(line.lasting()) < _MOST_LASTING
 
     def take(self, name: str, size: int, origin: Origin | None = None) -> KeptSlab | None:
         """A slab to write into, or a fixed one that has these bytes; from any thread.
@@ -297,6 +333,8 @@ class KeptSlabs:
 
     def give_back(self, slab: KeptSlab) -> None:
         """Note that a taken slab was not sent; called by finalisers."""
+        if slab.home is not None:
+            return  # it stays what it was
         if not self.is_sendable(slab):
             slab.close()
         self._unsent.append(slab)
@@ -315,16 +353,18 @@ class KeptSlabs:
             if slab is not None and slab.use == use:
                 del slab.line.flying[number]
                 slab.used = monotonic()
-                slab.line.free.append(slab)
+                if slab.home is None:
+                    slab.line.free.append(slab)
 
     def forget(self, name: str) -> None:
         """Drop the slabs of a receiver that has gone; what it has mapped stays as it is."""
         with self._lock:
             line = self._lines.pop(name, None)
             if line is not None:
-                for slab in (*line.free, *line.flying.values()):
+                homes.give_up(line)
+                for slab in line.all():
                     self._uncount(line, slab.size)
-                    slab.close()
+                    slab.close()  # a home in flight stays one that nobody may write into
             self._collect()
 
     def idle(self, now: float) -> None:
@@ -340,8 +380,57 @@ class KeptSlabs:
         line = self._lines.get(name)
         return _NONE if line is None else line.dropped
 
+    # --- homes ---
+
+    def _want_home(self, line: _Line, address: int) -> None:
+        with self._lock:
+            is_home = any(address in known.homes for known in self._lines.values())
+        if not is_home:
+            homes.want(address, line, partial(self._home, line))
+
+    def _home(self, line: _Line, like: Any) -> Any | None:
+        """An array like another one in a free slab, for a variable; None if there is none."""
+        if not self._lock.acquire(timeout=_PATIENCE):  # a finaliser may wait for the variable
+            return None
+        try:
+            self._collect()
+            if self._lines.get(line.name) is not line:
+                return None  # its receiver was forgotten
+            assert self._hear is not None
+            self._hear(line.name)
+            slab = line.slab_for(like.nbytes, rounded(like.nbytes), None)
+            if slab is None:
+                return None
+            if not self._may_last(line, slab.size):
+                return None
+            line.free.remove(slab)
+            slab.content.clear()
+            home = Home(slab.memory, like, partial(self._is_unread, slab))
+            slab.home = ref(home, lambda _: self._left.append(slab))
+            line.homes[slab.memory.ctypes.data] = slab
+        finally:
+            self._lock.release()
+        return np.asarray(home)
+
+    def _is_unread(self, slab: KeptSlab) -> bool:
+        """Whether the receiver has copied what lies in a home."""
+        flying = slab.line.flying
+        if slab.number in flying and self._hear and self._lock.acquire(timeout=_PATIENCE):
+            try:
+                self._hear(slab.line.name)
+            finally:
+                self._lock.release()
+        return slab.number not in flying
+
     def _collect(self) -> None:
         """Handle the slabs that finalisers have given back."""
+        while self._left:
+            slab = self._left.popleft()
+            if slab.home is not None:  # else its receiver was forgotten
+                slab.home = None
+                del slab.line.homes[slab.memory.ctypes.data]
+                if slab.number not in slab.line.flying:
+                    slab.line.free.append(slab)
         while self._unsent:
             slab = self._unsent.popleft()
             if self.is_sendable(slab):

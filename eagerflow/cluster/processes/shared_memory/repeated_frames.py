@@ -40,6 +40,8 @@ _SAMPLES: Final = 64
 _REMEMBERED: Final = 256
 #: limit on the number of sends without a change before frames seem unchanged
 _PATIENCE: Final = 1024
+#: number of sends with other bytes from which on frames keep changing
+_CHANGES: Final = 2
 #: stands for the bytes of frames that have changed unnoticed
 _CHANGING: Final = b""
 
@@ -76,7 +78,7 @@ class RepeatedFrames:
     """
 
     def __init__(self) -> None:
-        #: how frames looked, and how often they have been sent again looking like that
+        #: how frames looked, and how often they were sent again like that; below 0: otherwise
         self._noted: OrderedDict[Origin, tuple[bytes, int]] = OrderedDict()
         self._patience = 1
 
@@ -86,11 +88,18 @@ class RepeatedFrames:
         looks = _CHANGING
         if known != _CHANGING:
             looks = b"".join([x[:: 1 + len(x) // _SAMPLES].tobytes() for x in arrays])
-        times = times + 1 if known == looks != _CHANGING else 0
+        if known == looks != _CHANGING:
+            times = max(times, 0) + 1
+        elif known is not None:
+            times = min(times, 0) - 1
         self._noted[origin] = looks, times
         if len(self._noted) > _REMEMBERED:
             self._noted.popitem(last=False)
         return times >= self._patience
+
+    def keep_changing(self, origin: Origin) -> bool:
+        """Whether some frames looked otherwise each time that they were sent lately."""
+        return self._noted.get(origin, (None, 0))[1] <= -_CHANGES
 
     def changed(self, origin: Origin) -> None:
         """Note that frames that seemed unchanged have changed: they are not compared again."""

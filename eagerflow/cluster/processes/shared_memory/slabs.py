@@ -31,6 +31,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from math import inf
+from threading import Lock
 from time import monotonic
 from typing import Final, final
 
@@ -139,6 +140,7 @@ class Slabs:
         log: called for connections that are refused.
         reads_in_place: whether received values that were sent before, and lie where nobody can
             change them, are read there. Their arrays are read-only.
+        moves_variables: whether variables of this process may move into slabs.
 
     Attributes:
         sent: number of slabs sent, for tests.
@@ -147,7 +149,7 @@ class Slabs:
 
     def __init__(
         self, doors: Doors, limits: Limits, log: Callable[[str], object], *,
-        reads_in_place: bool = False,
+        reads_in_place: bool = False, moves_variables: bool = False,
     ) -> None:  # fmt: skip
         path = beside(doors)
         self._sends = path is not None
@@ -156,7 +158,8 @@ class Slabs:
         self._places: dict[str, str] = {}
         self._token = secrets.token_bytes(16)
         self._numbers = count(1)
-        self._kept = KeptSlabs(self._numbers)
+        self._kept = KeptSlabs(self._numbers, self._hear_beside if moves_variables else None)
+        self._ears = Lock()
         self._room: deque[None] = deque([None] * _WRITTEN)
         self.sent = 0
         self.due = inf
@@ -259,6 +262,21 @@ class Slabs:
 
     def _hear(self, name: str, to: socket.socket) -> None:
         """Take the numbers of kept slabs whose bytes a receiver has copied."""
+        with self._ears:
+            self._take_answers(name, to)
+
+    def _hear_beside(self, name: str) -> None:
+        """`_hear` of another thread than the one that sends, which notes broken connections."""
+        if self._ears.acquire(blocking=False):
+            try:
+                to = self._to.get(name)
+                if to is not None:
+                    with suppress(OSError):
+                        self._take_answers(name, to)
+            finally:
+                self._ears.release()
+
+    def _take_answers(self, name: str, to: socket.socket) -> None:
         for _ in range(2 * MOST):  # one for each slab; more come from a receiver that floods us
             try:
                 data = to.recv(COPIED.size + 1, socket.MSG_DONTWAIT)
@@ -276,7 +294,8 @@ class Slabs:
         """
         known = self._to.pop(name, None)
         if known is not None:
-            known.close()
+            with self._ears:  # no other thread reads a descriptor that is another one's by then
+                known.close()
         self._kept.forget(name)
 
     def _tell_dropped(self, name: str, to: socket.socket) -> None:

@@ -26,9 +26,17 @@ def reads_in_place() -> bool:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, doors: Doors, reads_in_place: bool) -> Iterator[tuple[Slabs, Slabs]]:
+def moves_variables() -> bool:
+    """Whether variables may move into the slabs of the sender, as in tasks; some tests say so."""
+    return False
+
+
+@pytest.fixture
+def pair(
+    tmp_path: Path, doors: Doors, reads_in_place: bool, moves_variables: bool
+) -> Iterator[tuple[Slabs, Slabs]]:
     told: list[str] = []
-    a = Slabs(doors_in(tmp_path, "a:0"), LIMITS, told.append)
+    a = Slabs(doors_in(tmp_path, "a:0"), LIMITS, told.append, moves_variables=moves_variables)
     b = Slabs(doors, LIMITS, told.append, reads_in_place=reads_in_place)
     a.connect("b:0", doors)
     before = maps()

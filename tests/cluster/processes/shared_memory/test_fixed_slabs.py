@@ -39,7 +39,7 @@ def address(x: Any) -> int:
 
 def fixed(a: Slabs) -> list[int]:
     """The sizes of the fixed slabs of a sender."""
-    return [size for line in a._kept._lines.values() for size in line.fixed()]
+    return [size for line in a._kept._lines.values() for size in line.lasting()]
 
 
 def test_what_does_not_change_is_read_in_place(pair: tuple[Slabs, Slabs]) -> None:
@@ -86,7 +86,7 @@ def test_the_sender_can_write_again_once_it_has_let_go(pair: tuple[Slabs, Slabs]
 def test_room_is_left_for_values_that_change(
     pair: tuple[Slabs, Slabs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_slabs, "FIXED_BY_ALL", 3 * LONG)
+    monkeypatch.setattr(kept_slabs, "LASTING_BY_ALL", 3 * LONG)
     values = [new(byte) for byte in range(6)]
     for _ in range(2 * LEARNT):
         assert [x[0] for x in sent(pair, *values)] == list(range(6))
