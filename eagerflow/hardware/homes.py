@@ -4,10 +4,14 @@ A transport between processes copies what it sends into memory that the receiver
 variable is sent again and again, with other bytes each time, it wants the variable to move there:
 what assignments write in place then lies where the next message needs it. The variable moves with
 its next assignment in place, and never writes into memory that a receiver may be reading.
+
+The memory stays shared with a process that is forked, which other memory does not. So homes of
+before a fork are not written into any more.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Final, final
 
@@ -30,13 +34,14 @@ class Home:
         nbytes: the bytes of the array.
     """
 
-    __slots__ = ("__array_interface__", "__weakref__", "_is_unread", "_memory", "_was_written",
-                 "nbytes")  # fmt: skip
+    __slots__ = ("__array_interface__", "__weakref__", "_forks", "_is_unread", "_memory",
+                 "_was_written", "nbytes")  # fmt: skip
 
     def __init__(self, memory: Any, like: Any, is_unread: Callable[[], bool]) -> None:
         self._memory = memory  # the array keeps its home, and that the memory
         self._is_unread = is_unread
         self._was_written = True
+        self._forks = forks()
         self.nbytes: int = like.nbytes
         where = memory.__array_interface__["data"]
         self.__array_interface__ = {
@@ -45,7 +50,7 @@ class Home:
 
     def may_write(self) -> bool:
         """Whether the only holder of the array may write into it now, as it then does."""
-        if not self._is_unread():
+        if self._forks != forks() or not self._is_unread():
             return False
         self._was_written = True
         return True
@@ -55,6 +60,23 @@ class Home:
         was_written, self._was_written = self._was_written, False
         return was_written
 
+
+_forked = 0
+
+
+def forks() -> int:
+    """How often this process was forked, or has been since it was forked itself."""
+    return _forked
+
+
+def note_fork() -> None:
+    """Note that this process is forked now."""
+    global _forked
+    _forked += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=note_fork)
 
 #: by the address of an array, who wants it to move, and what makes the new one
 _wanted: Final[dict[int, tuple[object, Make]]] = {}

@@ -406,11 +406,16 @@ class KeptSlabs:
             line.free.remove(slab)
             slab.content.clear()
             home = Home(slab.memory, like, partial(self._is_unread, slab))
-            slab.home = ref(home, lambda _: self._left.append(slab))
+            slab.home = ref(home, partial(self._leave, slab, homes.forks()))
             line.homes[slab.memory.ctypes.data] = slab
         finally:
             self._lock.release()
         return np.asarray(home)
+
+    def _leave(self, slab: KeptSlab, forks: int, _: object) -> None:
+        """Note that a home is one no more; a process forked since then may still read it."""
+        if forks == homes.forks():
+            self._left.append(slab)
 
     def _is_unread(self, slab: KeptSlab) -> bool:
         """Whether the receiver has copied what lies in a home."""

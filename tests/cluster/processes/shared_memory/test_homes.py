@@ -265,6 +265,21 @@ def test_an_own_value_assigned_thousands_of_times_fills_no_memory(pair: Pair) ->
     assert maps() <= 2 * 2
 
 
+def test_a_home_of_before_a_fork_is_not_written_into(pair: Pair) -> None:
+    """Its memory is shared with the process that was forked."""
+    v = moved(pair)
+    where = np.asarray(state_of(v)._data.base._memory)
+    before = where.copy()
+    homes.note_fork()  # as `os.fork` calls it
+    v.assign_add(1.0)
+    assert not lives_in_slab(v)
+    for i in range(LEARNT + 2):
+        assert sent(pair, v)[0] == LEARNT + 2.0 + i
+        v.assign_add(1.0)
+    assert lives_in_slab(v)  # in another slab
+    assert (where == before).all()
+
+
 def test_only_what_transports_want_moves_and_that_is_limited() -> None:
     owner, arrays = object(), [np.zeros(4, "f4") for _ in range(homes._MOST + 1)]
 
