@@ -233,6 +233,7 @@ class _Reader:
         del stack[len(stack) - count :]
         if op in _BINDINGS and any(value is taken[0] for value in stack):
             self._keep(taken[0])
+        self._note_jump(offset, made, taken)
         self._note(made, taken)
         if op in _NAME_KINDS or (op == "LOAD_FAST" and arg in facts.aliases):
             self._name(offset, made, taken)
@@ -272,6 +273,15 @@ class _Reader:
         Uses by that name are not seen here, so they count as loads of the whole value.
         """
         self.facts.loads += [replace(load) for load, _ in value.chain]
+
+    def _note_jump(self, offset: int, made: _Value, taken: list[_Value]) -> None:
+        """Note the name that a conditional jump tests."""
+        if made.op == "TO_BOOL":
+            made.loads = taken[0].loads
+        elif made.op.startswith("POP_JUMP") and made.op.endswith(("_IF_TRUE", "_IF_FALSE")):
+            for load in taken[0].loads[:1]:
+                jumps = made.op.endswith("_IF_TRUE")
+                self.facts.tests[offset] = load, len(load.attributes), jumps
 
     def _note(self, made: _Value, taken: list[_Value]) -> None:
         op = made.op

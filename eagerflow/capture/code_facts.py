@@ -79,6 +79,8 @@ class Facts:
         asks_identity: whether objects are compared with ``is``.
         later: kind and name of values that are only passed to `ef.py_call`, which calls them.
         codes: the nested code objects, but for functions that are only passed to `ef.py_call`.
+        tests: the names, with attributes, that conditional jumps test: by the offset of the jump
+            the load, the number of its attributes, and the truth at which it jumps.
         owners: the names of values whose attributes are read, set or asked for.
         branches: whether the code tests, loops, raises, catches or makes texts.
         calls: whether the code calls anything.
@@ -101,6 +103,7 @@ class Facts:
     asks_identity: bool = False
     later: set[tuple[str, str]] = field(default_factory=set)
     codes: list[CodeType] = field(default_factory=list)
+    tests: dict[int, tuple[Load, int, bool]] = field(default_factory=dict)
     owners: set[str] = field(default_factory=set)
     branches: bool = False
     calls: bool = False

@@ -18,8 +18,7 @@ from eagerflow.capture.code_facts import Load
 from eagerflow.capture.reads import Site
 
 _FLAGS: Final = (bool, int, float, str, NoneType)
-_NAMES: Final = ("LOAD_GLOBAL", "LOAD_DEREF")
-_SETS: Final = ("STORE_GLOBAL", "STORE_DEREF", "DELETE_GLOBAL", "DELETE_DEREF")
+_NAMES: Final = ("global", "cell")
 #: instructions after which the next one is not reached
 _ENDS: Final = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD",
                 "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")  # fmt: skip
@@ -32,10 +31,10 @@ def unreached(site: Site, value_of: Callable[[Site, Load], Any]) -> frozenset[in
         site: the code.
         value_of: gives the value of a name with its attributes.
     """
-    instructions = list(dis.get_instructions(site.code))
-    decided = _decided(site, instructions, value_of)
+    decided = _decided(site, value_of)
     if not decided:
         return frozenset()
+    instructions = list(dis.get_instructions(site.code))
     after = {a.offset: b.offset for a, b in pairwise(instructions)}
     by_offset = {i.offset: i for i in instructions}
     handlers = [i.offset for i in instructions if i.opname == "PUSH_EXC_INFO"]
@@ -54,27 +53,14 @@ def unreached(site: Site, value_of: Callable[[Site, Load], Any]) -> frozenset[in
     return frozenset(by_offset.keys() - met)
 
 
-def _decided(
-    site: Site, instructions: list[dis.Instruction], value_of: Callable[[Site, Load], Any]
-) -> dict[int, bool]:
+def _decided(site: Site, value_of: Callable[[Site, Load], Any]) -> dict[int, bool]:
     """Offsets of conditional jumps that flags decide, with whether they jump."""
-    loads = {load.offset: load for load in facts_of(site.code).loads}
-    changed = {i.argval for i in instructions if i.opname in _SETS}
+    facts = facts_of(site.code)
     decided: dict[int, bool] = {}
-    load: Load | None = None
-    attributes = 0
-    for instruction in instructions:
-        name = instruction.opname
-        if name in _NAMES:
-            load, attributes = loads.get(instruction.offset), 0
-        elif name == "LOAD_ATTR":
-            attributes += 1
-        elif "JUMP" in name and name.endswith(("_IF_TRUE", "_IF_FALSE")):
-            if load is not None and load.name not in changed and not load.keys:
-                value = value_of(site, load) if len(load.attributes) == attributes else load
-                if type(value) in _FLAGS:
-                    decided[instruction.offset] = bool(value) == name.endswith("_IF_TRUE")
-            load = None
-        elif name not in ("CACHE", "TO_BOOL", "EXTENDED_ARG", "NOT_TAKEN"):
-            load = None
+    for offset, (load, attributes, jumps) in facts.tests.items():
+        named = load.kind in _NAMES and not load.keys and len(load.attributes) == attributes
+        if named and (load.kind, load.name) not in facts.stores:
+            value = value_of(site, load)
+            if type(value) in _FLAGS:
+                decided[offset] = bool(value) is jumps
     return decided

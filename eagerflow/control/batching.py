@@ -99,16 +99,13 @@ class _Rows:
         items = [vmap.row(x) if o else x for x, o in zip(values, own, strict=True)]
         return replay(graph, items, self.sizes)
 
-    def all_rows(
-        self, graph: Graph, values: Sequence[Any], own: Sequence[bool], *, shared: bool = False
-    ) -> list[Any]:
-        """The outputs of a subgraph for all rows; if ``shared``, without an axis of rows."""
-        return self.rows_of(graph, values, own, shared=shared)[0]
-
     def rows_of(
         self, graph: Graph, values: Sequence[Any], own: Sequence[bool], *, shared: bool = False
     ) -> tuple[list[Any], set[int]]:
-        """The outputs of a subgraph for all rows, and which of them are lists without rows."""
+        """The outputs of a subgraph for all rows, and which of them are lists without rows.
+
+        If ``shared``, without an axis of rows.
+        """
         vmap = self.again()
         with installed(vmap):
             results = self.run(vmap, graph, values, own)
@@ -233,7 +230,7 @@ class _Rows:
             going, differs = vmap.inside(first), vmap.holds(first)
         if not differs:
             ended = while_loop(
-                lambda *carry: self.all_rows(test, *self.items(state, carry), shared=True)[0],
+                lambda *carry: self.rows_of(test, *self.items(state, carry), shared=True)[0][0],
                 lambda *carry: self.after(body, state, carry),
                 tuple(starts), **attrs,
             )  # fmt: skip

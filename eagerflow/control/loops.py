@@ -90,19 +90,6 @@ def while_loop(
     return loop.run(attrs.get("max_iterations")) if tracer is None else loop.trace(tracer, attrs)
 
 
-def trace_while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
-    """`while_loop` in a trace, for Python's statements, without checks of the arguments.
-
-    Args:
-        cond: as for `while_loop`.
-        body: likewise.
-        init: likewise.
-    """
-    tracer = current_tracer()
-    assert tracer is not None
-    return _Loop(cond, body, init).trace(tracer, {"parallel_iterations": _PARALLEL})
-
-
 @final
 class _Loop:
     """A call of `while_loop`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, final
 
 from eagerflow.core import tree
@@ -63,12 +62,7 @@ class control_dependencies:
             nodes = [v.node for v in values if v.node is not None]
             tracer.effects.extra = tuple(dict.fromkeys([*before, *nodes]))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         tracer, before = self._before.pop()
         if tracer is not None:
             tracer.effects.extra = before

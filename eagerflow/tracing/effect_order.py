@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow.core.op import Effect
@@ -112,10 +111,5 @@ class unordered:
     def __enter__(self) -> None:
         self._tokens.append(_unordered.set(True))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         _unordered.reset(self._tokens.pop())

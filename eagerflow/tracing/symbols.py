@@ -46,10 +46,10 @@ class Symbol(AbstractSymbol):
         self.shape = value.type.shape
 
     def is_constant(self, what: str) -> bool:
-        return self.tracer.is_constant(self.value, what)
+        return self.tracer.constants_for(self.value, what).has(self.value)
 
     def concrete(self, what: str) -> Any:
-        return self.tracer.constant_of(self.value, what)
+        return self.tracer.constants_for(self.value, what).of(self.value, what)
 
     def text(self, x: Tensor, spell: Callable[[Any], str]) -> str:
         if not self.tracer.is_alive:

@@ -514,17 +514,11 @@ class Tracer(AbstractTracer):
             self._constants = Constants(self)
         return self._constants
 
-    def is_constant(self, value: Value, what: str) -> bool:
-        """Whether a value follows from constants alone."""
+    def constants_for(self, value: Value, what: str) -> Constants:
+        """The same, where Python asks for a value."""
         if not self._alive:
             self.leaked(value, what)
-        return self.constants.has(value)
-
-    def constant_of(self, value: Value, what: str) -> Any:
-        """The array of a value that follows from constants alone."""
-        if not self._alive:
-            self.leaked(value, what)
-        return self.constants.of(value, what)
+        return self.constants
 
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""

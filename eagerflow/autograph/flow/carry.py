@@ -28,7 +28,7 @@ from eagerflow.autograph.values.lists import Appended, NeedsArray, grow, is_outs
 from eagerflow.autograph.values.value_kinds import are_alike, kind_text, zeros_as
 from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.capture.snapshot import cells_of
-from eagerflow.control.loops import scan, trace_while_loop
+from eagerflow.control.loops import scan, while_loop
 from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE
@@ -153,7 +153,7 @@ class Loop:
 
         def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
             body = UserCode(self._code, lambda carry: step(carry)[0])
-            last: dict[str, Any] = trace_while_loop(UserCode(self._code, goes), body, start)
+            last: dict[str, Any] = while_loop(UserCode(self._code, goes), body, start)
             if endless:  # the loop has to run, although no result is needed
                 callbacks.check(_unreachable, last)
             return last

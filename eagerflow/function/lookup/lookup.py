@@ -192,8 +192,7 @@ class Lookup:
             PlacementError: present traces cannot be placed so. Nothing is changed.
         """
         with _tracing:
-            if self.placer is None:
-                self.placer = Placer(self.name)
+            self.placer = self.placer or Placer(self.name)
             self.placer.change(rules, list(self.cache.entries()), self._forgotten)
 
     def decide(self, request: Request) -> None:
@@ -203,8 +202,7 @@ class Lookup:
             PlacementError: a trace fits nowhere. Nothing is changed.
         """
         with _tracing:
-            if self.placer is None:
-                self.placer = Placer(self.name)
+            self.placer = self.placer or Placer(self.name)
             self.placer.decide(request, list(self.cache.entries()))
 
     def forget_moved(self, states: Collection[Any], text: str) -> None:

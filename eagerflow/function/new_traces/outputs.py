@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
@@ -324,12 +324,7 @@ class LocalNames:
             self._installed = True
             sys.settrace(self._call)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._installed:
             sys.settrace(None)
 
