@@ -81,15 +81,16 @@ class Role:
             goes along their axes, ``"update"`` computes the new value of a variable element by
             element, ``"read"`` reads a variable. ``"repeat"`` and ``"view"`` forward their
             operand, for more elements or with other axes of size 1, ``"frame"`` forwards it into
-            the inside of a larger array.
+            the inside of a larger array, ``"join"`` forwards its operands into the parts of one.
         space: the shape that the instruction goes through.
         axes: the axes that it reduces, or goes along.
         op: the name of the rule; empty for an instruction that only forwards its operand.
     """
 
     what: Literal[
-        "elements", "reduction", "along", "pick", "update", "read", "repeat", "view", "frame"
-    ]
+        "elements", "reduction", "along", "pick", "update", "read", "repeat", "view", "frame",
+        "join",
+    ]  # fmt: skip
     space: Space
     axes: tuple[int, ...] = ()
     op: str = ""
@@ -112,9 +113,9 @@ def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
         return "it has an effect"
     if op.is_portable:
         return "it is a call of NumPy's"
-    framed = _role_of_frame(program, line, node, is_own)
-    if framed is not None:
-        return framed
+    placed = _role_of_frame(program, line, node, is_own) or _role_of_join(program, line, is_own)
+    if placed is not None:
+        return placed
     rule = OPS.get(node.op)
     if rule is None:
         return "left to NumPy or BLAS"
@@ -226,10 +227,29 @@ def _role_of_frame(program: Program, line: Line, node: Node, is_own: IsOwn) -> R
     return Role("frame", space_at(program, line.inputs[0]))
 
 
+def _role_of_join(program: Program, line: Line, is_own: IsOwn) -> Role | str | None:
+    """The role of an op that joins arrays of one shape along the last axis; None for other ops."""
+    node = line.single
+    if node is None or node.op != "concat":
+        return None
+    if not is_own(line):
+        return "its kernel is a user's"
+    spaces = {space_at(program, r) for r in line.inputs}
+    (space, *others) = spaces
+    if others or len(space) < 2 or node.attrs["axis"] != len(space) - 1:
+        return "it joins other arrays than equal ones along the last axis"
+    if type(space[-1]) is not int:
+        return "the sizes of its parts are known only when it runs"
+    return Role("join", space)
+
+
 def takes_part(line: Line) -> bool:
     """Whether an operand of an instruction is a part of an array with rows."""
-    makers = () if line.single is None else [(v.node, v.type) for v in line.single.inputs]
-    return any(m is not None and m.op == "getitem" and len(kind.shape) > 1 for m, kind in makers)
+    operands = () if line.single is None else line.single.inputs
+    return any(
+        v.node is not None and v.node.op in ("getitem", "split") and len(v.type.shape) > 1
+        for v in operands
+    )
 
 
 def _role_of_view(program: Program, line: Line) -> Role | str:

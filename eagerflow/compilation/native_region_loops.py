@@ -27,8 +27,9 @@ from eagerflow_kernels.native.op_rules import OPS
 
 #: the form in which an array is passed to a kernel, or returned: as it is; with one element per
 #: row; with the axes of a row as one last axis; as columns, with the axes of a row as one axis that
-#: comes last; as a table, with its rows as the last axis; or as the inside of a larger array
-Form: TypeAlias = Literal["whole", "row", "flat", "columns", "table", "frame"]
+#: comes last; as a table, with its rows as the last axis; as the inside of a larger array; or as a
+#: part of one, of which there are several side by side
+Form: TypeAlias = Literal["whole", "row", "flat", "columns", "table", "frame", "part"]
 
 
 @final
@@ -74,6 +75,8 @@ class KernelResult:
         keeps: whether reduced axes stay, with size 1.
         state: the variable that the result is assigned to.
         frame: the attributes of the op that puts the result into a larger array.
+        part: of the array that ``register`` is, which of its parts along the last axis this is, and
+            how many there are.
     """
 
     register: int
@@ -82,6 +85,7 @@ class KernelResult:
     keeps: bool = False
     state: VariableState | None = None
     frame: Mapping[str, Any] | None = None
+    part: tuple[int, int] = (0, 1)
 
 
 @final
@@ -114,8 +118,12 @@ class Kernel:
 
     @property
     def results_read(self) -> list[tuple[int, KernelResult]]:
-        """The results that become values, with their positions."""
-        return [(i, result) for i, result in enumerate(self.results) if result.register >= 0]
+        """The results that become values, with their positions; of parts, the first one."""
+        return [
+            (i, result)
+            for i, result in enumerate(self.results)
+            if result.register >= 0 and not result.part[0]
+        ]
 
     @property
     def name(self) -> str:
@@ -175,6 +183,7 @@ class _Writer:
         self._assigned: dict[VariableState, tuple[int, _Source]] = {}
         self._states: dict[VariableState, bool] = {}
         self._frames: dict[int, Mapping[str, Any]] = {}  # by register
+        self._joins: dict[int, tuple[_Source, ...]] = {}  # by register, the sources of the parts
         self._whole = -1
         self._filled: list[int] = []
         self._parts = False
@@ -198,6 +207,11 @@ class _Writer:
             return
         aligned = per_row and role.what != "reduction"
         operands = tuple([self._operand(r, aligned) for r in line.inputs])
+        if role.what == "join":
+            if any(source[0] != "node" for source in operands):
+                raise UnfitError("its parts are not computed in its region", "join")
+            self._joins[register] = operands
+            return
         self._per_row.update(line.outputs if per_row else line.outputs[1:])
         if role.what in ("repeat", "view", "frame"):
             self._repeats |= role.what == "repeat"
@@ -337,7 +351,15 @@ class _Writer:
         sources = [source for _, source in self._assigned.values()]
         updated = {r for r, _ in self._assigned.values()}
         for register in wanted:
-            if register not in updated:
+            if register in self._joins:
+                parts = self._joins[register]
+                kind = kind_at(self._program, register)
+                sources += parts
+                results += [
+                    KernelResult(register, "part", kind, part=(i, len(parts)))
+                    for i in range(len(parts))
+                ]
+            elif register not in updated:
                 results.append(self._result(register))
                 sources.append(self._made[register])
         if not results:
@@ -346,8 +368,8 @@ class _Writer:
             raise UnfitError("it is a constant")
         if self._layout is not None and self._assigned:
             raise UnfitError("its region also assigns variables", "reduction", "along")
-        if self._frames and (self._layout != ("rows", 1) or self._whole < 0):
-            raise UnfitError("its region does not go along rows", "frame")
+        if (self._frames or self._joins) and (self._layout != ("rows", 1) or self._whole < 0):
+            raise UnfitError("its region does not go along rows", "frame", "join")
         if (self._reduces or self._repeats) and not self._assigned and not self._has_shape(results):
             raise UnfitError("no value has all its elements", *_REPEATING)
         return Kernel(

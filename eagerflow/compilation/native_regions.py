@@ -239,9 +239,9 @@ class _Finder:
         threads would share them.
         """
         roles = {self._roles[x].what for x in members}
-        if len(space) < 2 or not roles <= {"elements", "repeat", "view", "frame"}:
+        if len(space) < 2 or not roles <= {"elements", "repeat", "view", *_PLACED}:
             return False
-        apart = "frame" in roles or any(takes_part(self._lines[x]) for x in members)
+        apart = not roles.isdisjoint(_PLACED) or any(takes_part(self._lines[x]) for x in members)
         return apart and _has_rows(self._given(members), space)
 
     def _given(self, members: Sequence[int]) -> list[Space]:
@@ -377,6 +377,8 @@ def _count_terms(kernel: Kernel) -> int:
     return sum(term.inner for term in kernel.loops.terms)
 
 
+#: roles that forward results into larger arrays
+_PLACED: Final = ("frame", "join")
 #: roles that compute nothing
 _FREE: Final = ("read", "repeat", "view")
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 Array = Any  # of the namespace that a kernel is called with
 Kernel = Callable[..., Any]  # arrays in and out
 _K = TypeVar("_K", bound=Kernel)
+_P = TypeVar("_P", bound=Callable[[Array], Kernel])
 
 #: the names of dtypes of inputs
 DTYPE_NAMES: Final = frozenset({
@@ -33,6 +34,8 @@ _special: dict[tuple[str, str, tuple[str, ...] | None], Kernel] = {}
 _own: Final[set[tuple[str, str, tuple[str, ...] | None]]] = set()
 #: the ops for which this package registered a portable kernel
 _own_portable: Final[set[str]] = set()
+#: kernel -> the preparation of its calls with a last array that stays
+_prepared: Final[dict[Kernel, Callable[[Array], Kernel]]] = {}
 _checks: Final[list[Callable[[str, str, tuple[str, ...] | None], None]]] = []
 _hooks: list[Callable[[str], None]] = []
 
@@ -144,6 +147,25 @@ def special(
         return kernel
 
     return register
+
+
+def prepared(kernel: Kernel) -> Callable[[_P], _P]:
+    """Register the preparation of a kernel, as a decorator.
+
+    ``prepare(last)`` gives a kernel for loops in which the last array stays. It is called with the
+    other arrays, and has the results of ``kernel``, bit for bit.
+    """
+
+    def register(prepare: _P) -> _P:
+        _prepared[kernel] = prepare
+        return prepare
+
+    return register
+
+
+def preparation(kernel: Kernel) -> Callable[[Array], Kernel] | None:
+    """The preparation of a kernel; None if there is none."""
+    return _prepared.get(kernel)
 
 
 def _row_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:

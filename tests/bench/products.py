@@ -1,6 +1,6 @@
 """Products of few rows with a transposed matrix, as in a linear layer: eagerflow's and NumPy's.
 
-Run: ``python -m tests.bench.products``. The rule is in ``eagerflow_kernels.cpu.linalg``; a ratio
+Run: ``python -m tests.bench.products``. The rule is in ``eagerflow_kernels.cpu.products``; a ratio
 above 1 means that the rule should not apply here.
 """
 
@@ -11,7 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
-from eagerflow_kernels.cpu.linalg import matmul
+from eagerflow_kernels.cpu.products import matmul
 from tests.bench.harness import arguments
 
 ROUNDS = 41

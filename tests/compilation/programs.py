@@ -72,6 +72,13 @@ def _stencil(x: Any, each: Any, border: str) -> list[Any]:
     return [around, inside] if border == "0" else [around, around[:, 1:] - x[:, 1:]]
 
 
+def _gates(x: Any, y: Any) -> list[Any]:
+    """Parts of a sum that are computed apart, and joined again."""
+    parts = ef.split(x + y, x.shape[1], axis=1)
+    wide = [ef.tanh(part) * y for part in parts[:3]]
+    return [ef.concat(wide, axis=1), wide[0]]
+
+
 def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
     """A random function of `arguments`, which gives a tuple of tensors, or their gradients too."""
     steps = [[rng.random() for _ in range(4)] for _ in range(rng.randint(2, 14))]
@@ -90,6 +97,8 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
             row.assign_sub(arguments[2] * 0.5 * row)
         if stencil and values[-1].shape == shape:
             values += _stencil(values[-1], arguments[3], border)
+        if gates and values[-1].shape == shape:
+            values += _gates(values[-1], arguments[1])
         return tuple([-x for x in values[-4:]])
 
     def with_gradients(*arguments: Any) -> tuple[Any, ...]:
@@ -103,6 +112,7 @@ def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
 
     made = with_gradients if rng.random() < 0.5 else function
     stencil, border = rng.random() < 0.4, rng.choice(("0", "-0.5", "inf"))
+    gates = rng.random() < 0.3
     made.__dict__["variables"] = counter, row
     return made
 

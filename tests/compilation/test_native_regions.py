@@ -108,6 +108,40 @@ def test_borders(body: str, expected: list[str]) -> None:
     assert sorted(_units(_graph(body))) == sorted(expected)
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %b = square(%a) : f32[8,4]"
+            " %c = concat(%a, %b, %a) {axis=1} : f32[8,12] return %c, %b",
+            ["[exp square concat]"], id="parts computed in one kernel",
+        ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %b = square(%a) : f32[8,4]"
+            " %c = concat(%a, %b) {axis=1} : f32[8,8] %d = exp(%c) : f32[8,8]"
+            " %e = square(%d) : f32[8,8] return %e",
+            ["[exp square concat]", "[exp square]"], id="whose readers go through more elements",
+        ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %c = concat(%a, %y) {axis=1} : f32[8,8] return %c",
+            ["exp", "concat"], id="a part that is given",
+        ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %b = square(%a) : f32[8,4]"
+            " %c = concat(%a, %b) {axis=0} : f32[16,4] return %c",
+            ["[exp square]", "concat"], id="along the first axis",
+        ),
+        pytest.param(
+            "%s = sum(%x) {axis=(0,), keepdims=False} : f32[4] %a = multiply(%x, %s) : f32[8,4]"
+            " %b = exp(%x) : f32[8,4] %c = concat(%b, %b) {axis=1} : f32[8,8] return %a, %s, %c",
+            ["[sum multiply exp]", "concat"], id="in no kernel of columns",
+        ),
+    ],
+)  # fmt: skip
+def test_parts_of_one_array(body: str, expected: list[str]) -> None:
+    assert sorted(_units(_graph(body))) == sorted(expected)
+
+
 @pytest.mark.parametrize("width", ["-min(n,5)+5", "-1"])
 def test_borders_of_unknown_widths(width: str) -> None:
     """Whether the width is zero is known only when the graph runs; or elements are taken away."""

@@ -104,6 +104,27 @@ def test_dead_arrays_are_written_into() -> None:
     np.testing.assert_array_equal(program(ones(3))[0], y[:3])
 
 
+def test_dead_arrays_by_columns_are_written_into() -> None:
+    """As gradients of weights that a layer transposes."""
+    program = _reusing(
+        """graph f(%x: f32[n,m], %y: f32[n,m]) {
+          %a = exp(%x) : f32[n,m]
+          %b = multiply(%a, %y) : f32[n,m]
+          %c = add(%b, %x) : f32[n,m]
+          return %c }"""
+    )
+    x, y = (np.asfortranarray(ones(100_000).reshape(4, -1)) for _ in range(2))
+    tracemalloc.start()
+    (z,) = program(x, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * x.nbytes
+    assert z.strides == x.strides
+    np.testing.assert_allclose(z, np.exp(x) * y + x, rtol=3e-7)
+    (rows,) = program(x, np.ascontiguousarray(y))  # which would lie by rows
+    np.testing.assert_array_equal(rows, z)
+
+
 @pytest.mark.parametrize(
     "text",
     [

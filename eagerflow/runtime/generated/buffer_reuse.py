@@ -22,7 +22,9 @@ def reusing(kernel: Callable[..., Any], position: int) -> Callable[..., Any]:
 
     def run(*arrays: Any) -> Any:
         out = arrays[position]
-        if out.nbytes < LARGE or getrefcount(out) > _alone[0] or not _fits(out, arrays):
+        if out.nbytes < LARGE or getrefcount(out) > _alone[0]:
+            return kernel(*arrays)
+        if not (_is_own(out) and _lie_alike(out, arrays)):
             return kernel(*arrays)
         return kernel(*arrays, out=out)
 
@@ -34,20 +36,27 @@ def if_alone(out: Any) -> Any | None:
 
     For functions that a program calls with a local variable, and that may write into its array.
     """
-    if out.nbytes < LARGE or getrefcount(out) > _alone[2] or not _fits(out, ()):
+    if out.nbytes < LARGE or getrefcount(out) > _alone[2]:
         return None
-    return out
+    return out if out.flags.c_contiguous and _is_own(out) else None
 
 
-def _fits(out: Any, arrays: tuple[Any, ...]) -> bool:
-    flags, owner, dtype, shape = out.flags, out.base, out.dtype, out.shape
-    if not (flags.c_contiguous and flags.writeable):
+def _is_own(out: Any) -> bool:
+    """Whether an array, or else the one that it is a view of, has its memory for itself."""
+    owner = out.base
+    if not out.flags.writeable:
         return False
     if owner is None:
-        if not flags.owndata:
-            return False
-    elif type(owner) is not np.ndarray or getrefcount(owner) > _alone[1] or not _owns(owner):
-        return False
+        return _owns(out)
+    return type(owner) is np.ndarray and getrefcount(owner) <= _alone[1] and _owns(owner)
+
+
+def _lie_alike(out: Any, arrays: tuple[Any, ...]) -> bool:
+    """Whether an elementwise result of ``arrays`` would lie as ``out``, which is among them."""
+    dtype, shape = out.dtype, out.shape
+    if not out.flags.c_contiguous:  # by columns, as gradients of transposed weights
+        alike = (x.flags.f_contiguous and x.dtype is dtype and x.shape == shape for x in arrays)
+        return bool(out.flags.f_contiguous) and all(alike)
     for x in arrays:
         if x is not out:
             if x.dtype is not dtype or not x.flags.c_contiguous:
@@ -66,12 +75,12 @@ def _owns(owner: Any) -> bool:
 def _count() -> tuple[int, int, int]:
     """Reference counts of an array that only a local variable holds, and of its owner.
 
-    The first as seen in `reusing`, for a variable of its caller; the second in `_fits`, for the
+    The first as seen in `reusing`, for a variable of its caller; the second in `_is_own`, for the
     owner of a view; the third in `if_alone`, for an argument of its caller.
     """
     counts = []
 
-    def fits(out: Any) -> None:
+    def is_own(out: Any) -> None:
         owner = out.base
         counts.append(getrefcount(owner))
 
@@ -87,7 +96,7 @@ def _count() -> tuple[int, int, int]:
 
     x = np.empty(2)[:]
     run(x)
-    fits(x)
+    is_own(x)
     function(x)
     del x
     return counts[0], counts[1], counts[2]

@@ -39,6 +39,7 @@ from eagerflow.runtime.generated.joint_region_text import JointRegionText
 from eagerflow.runtime.generated.lists_in_place import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.generated.native_region_text import RegionText
 from eagerflow.runtime.generated.program_code import Code, FusedCall
+from eagerflow.runtime.generated.staying_operands import Staying, find_staying
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.types import LIST, TensorType
 
@@ -408,8 +409,24 @@ class _Writer:
         self.gone.update(early)
         self._fade(line)
         self.iterations.append(f"k{line.index}")
+        prepared = self.prepare(line)
         (self.scan if node.op == "scan" else self.loop)(line, node)
+        if prepared:
+            names = [self.expressions.prepared.pop(one) for one in prepared]
+            self.put(f"del {', '.join(names)}", line)
         self.iterations.pop()
+
+    def prepare(self, loop: Instruction) -> list[Staying]:
+        """Prepare kernels for the operands that stay in a loop, unless a loop around it does."""
+        if self.comparison is not None:
+            return []
+        prepared = self.expressions.prepared
+        new = [one for one in find_staying(loop, self.kernel) if one not in prepared]
+        for register, prepare in new:
+            name = prepared[register, prepare] = f"p{len(prepared)}"
+            function = self.expressions.bound(prepare, "prepare")
+            self.put(f"{name} = {function}({self.expressions.operand(register)})", loop)
+        return new
 
     def _fade(self, line: Instruction) -> None:
         body = line.blocks[-1]

@@ -25,8 +25,10 @@ from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.kernel_library import is_native_form
 from eagerflow.runtime.generated.buffer_reuse import reusing
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims
+from eagerflow.runtime.generated.staying_operands import Staying
 from eagerflow.types import LIST, TensorType
 from eagerflow_kernels import table
+from eagerflow_kernels.table import preparation
 
 #: the module name of generated functions, so that their frames count as the framework's
 GENERATED: Final = "eagerflow.runtime.generated.generated_tier"
@@ -56,6 +58,8 @@ class Expressions:
             "note": note,
         }
         self.truths = _predicates(program)
+        #: the names of kernels that are prepared for operands that stay in the loops around
+        self.prepared: dict[Staying, str] = {}
         self._objects: dict[int, str] = {}
         self._functions = 0
 
@@ -110,8 +114,11 @@ class Expressions:
             inlined = op.inline(site)
             if inlined is not None:
                 return inlined
+        name = self.prepared_for(line, kernel)
+        if name:
+            del operands[-1]
         operands += [f"{key}={self.attribute(value, line)}" for key, value in attrs.items()]
-        text = f"{self.bound(kernel, node.op)}({', '.join(operands)})"
+        text = f"{name or self.bound(kernel, node.op)}({', '.join(operands)})"
         if op.moves:
             text += "._data"
         if len(line.outputs) == 1:
@@ -119,6 +126,11 @@ class Expressions:
                 text = f"{self.bound(_only, 'only')}({text})"
             text = self.wrapped(text, line.outputs[0], line, node)
         return text, ""
+
+    def prepared_for(self, line: Instruction, kernel: Callable[..., Any]) -> str:
+        """The name of the kernel prepared for the last operand; empty if there is none."""
+        prepare = preparation(kernel) if self.prepared else None
+        return "" if prepare is None else self.prepared.get((line.inputs[-1], prepare), "")
 
     def entry(self, op: Op, line: Instruction, node: Node) -> tuple[ResolvedKernel, dict[str, Any]]:
         """The kernel of an instruction, and the attributes that it gets."""

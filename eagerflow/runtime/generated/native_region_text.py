@@ -58,6 +58,9 @@ def lies_by_rows(x: np.ndarray[Any, Any]) -> bool:
     >>> lies_by_rows(x[1:, 1:-1]), lies_by_rows(x.T), lies_by_rows(x[::-1])
     (True, False, False)
     """
+    if x.ndim == 2 and 1 not in x.shape:
+        whole, step = x.strides
+        return bool(whole > step > 0)
     before = sys.maxsize
     for size, step in zip(x.shape, x.strides, strict=True):
         if size != 1:
@@ -116,7 +119,7 @@ class RegionText:
         self.arrays = [r for r in dict.fromkeys(sources) if r not in constants]
         sizes = [r for line in region.lines for r in line.sizes.values()]
         self.inputs = [*dict.fromkeys([*self.arrays, *sizes])]
-        self.outputs = [r.register for r in self.kernel.results if r.register >= 0]
+        self.outputs = [result.register for _, result in self.kernel.results_read]
         self.states = in_order(self.kernel.states)
         self.dying: Collection[int] = ()
 
@@ -129,7 +132,9 @@ class RegionText:
         self.add(f"def {name}({', '.join([*held, *[f'r{r}' for r in self.arrays]])}):")
         self.call(" ")
         results = [
-            f"y{place}" if result.register < 0 else self.taken((place, result), alone=True)
+            f"y{place}"
+            if result.register < 0
+            else self.taken((place - result.part[0], result), alone=True)
             for place, result in enumerate(self.kernel.results)
         ]
         self.add(f" return {self.expressions.tuple(results)}")
@@ -266,6 +271,8 @@ class RegionText:
                 shape = f"{self.operand(self.kernel.whole)}.shape"
                 self.add(f"{indent}y{i}, p{i} = {new}({shape}, {dtype})", self.index)
                 places.append(f"p{i}")
+            elif result.form == "part":
+                places.append(self.part(i, result, indent))
             else:
                 into = None if alone or result.state is None else self.new(result.state)
                 places.append(str(into))
@@ -278,7 +285,7 @@ class RegionText:
         self.add(f"{indent}{memory}[{BEGIN}] = 1", self.index)
         made = [
             f"y{i}"
-            if (alone or result.state is None) and result.form not in ("columns", "frame")
+            if (alone or result.state is None) and result.form not in ("columns", "frame", "part")
             else "_"
             for i, result in enumerate(results)
         ]
@@ -293,6 +300,22 @@ class RegionText:
         if control.can_end:
             end = self.expressions.bound(control.end, "end")
             self.add(f"{indent}if {memory}[{FLAG}]: {end}()", self.index)
+
+    def part(self, place: int, result: KernelResult, indent: str) -> str:
+        """A part of a new array, which is made with the first one."""
+        number, count = result.part
+        whole = f"y{place - number}"
+        kind = self.expressions.program.kinds[result.register]
+        assert kind is not None
+        total = kind.shape[-1]
+        assert isinstance(total, int)
+        if not number:
+            new = self.expressions.bound(np.empty, "empty")
+            dtype = self.expressions.bound(np.dtype(_DTYPES[result.kind]), "dtype")
+            shape = f"{self.operand(self.kernel.whole)}.shape[:-1] + ({total},)"
+            self.add(f"{indent}{whole} = {new}({shape}, {dtype})", self.index)
+        size = total // count
+        return f"{whole}[..., {number * size}:{(number + 1) * size}]"
 
     def results_in_inputs(self) -> dict[int, int]:
         """The results, by place, that may overwrite an input that nothing reads any more.
@@ -373,7 +396,7 @@ class RegionText:
         if not kind.shape:
             return f"{self.expressions.bound(np.asarray, 'asarray')}(y{i})"
         layout = self.kernel.layout
-        if layout is None or result.form in ("whole", "columns", "frame"):
+        if layout is None or result.form in ("whole", "columns", "frame", "part"):
             return f"y{i}"
         if result.form == "flat":
             return f"y{i}.reshape({self.operand(self.kernel.whole)}.shape)"

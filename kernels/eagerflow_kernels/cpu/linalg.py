@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -10,42 +10,6 @@ from eagerflow_kernels.portable import linalg as portable
 from eagerflow_kernels.table import special
 
 Array = np.ndarray[Any, Any]
-_matmul = np.matmul
-
-
-@special("matmul", "cpu")
-def matmul(x1: Array, x2: Array) -> Any:
-    """NumPy's product; a batch times one matrix is one product instead of one per element of it."""
-    if x1.ndim > 2 and 0 < x2.ndim < 3 and x1.flags.c_contiguous and x1.size:
-        rows = x1.reshape((-1, x1.shape[-1]))
-        return _product(rows, x2).reshape(x1.shape[:-1] + x2.shape[1:])
-    return _product(x1, x2)
-
-
-#: by dtype, the most rows of a product with a transposed matrix that is faster transposed
-_FEW: Final = {np.dtype("float32"): 48, np.dtype("float64"): 16}
-#: multiplications from which on that holds; OpenBLAS has other code for smaller products
-_LARGE: Final = 1_000_000
-
-
-def _product(x1: Array, x2: Array) -> Any:
-    """The product of two matrices; ``x @ w.T`` of few rows is ``(w @ x.T).T``, copied into rows.
-
-    For OpenBLAS, which packs its operands, that is up to 1.9 times as fast: see
-    ``tests/bench/products.py``.
-    """
-    if x1.ndim == 2 == x2.ndim and 1 < len(x1) <= 48:
-        columns = x2.shape[1]
-        if (
-            x1.size * columns > _LARGE
-            and columns >= 2 * len(x1) <= 2 * _FEW.get(x1.dtype, 0)
-            and x2.flags.f_contiguous
-            and x1.flags.c_contiguous
-            and x2.dtype is x1.dtype
-        ):
-            return np.ascontiguousarray(_matmul(x2.T, x1.T).T)
-    return _matmul(x1, x2)
-
 
 special("vecdot", "cpu")(np.vecdot)
 

@@ -107,6 +107,27 @@ def test_results_are_written_into_the_inside_of_an_array(dtype: str, value: floa
     assert "framed" in traced.ir("python")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32"])
+def test_results_are_written_into_the_parts_of_an_array(dtype: str) -> None:
+    """As in the gradient of the gates of a recurrent layer."""
+
+    def f(x: ef.Tensor) -> tuple[ef.Tensor, ...]:
+        first, second, third = ef.split(x, 3, axis=1)
+        product = first * second
+        return ef.concat([product - third, product, third * 2, product], axis=1), product
+
+    traced = ef.trace(f, compile="now")
+    traced(ef.ones((40, 69), dtype))
+    assert "[..., 23:46]" in traced.ir("python")
+    for shape in ((40, 69), (3, 3), (1, 6), (0, 3)):
+        values = np.arange(shape[0] * shape[1]).reshape(shape) % 11
+        for order in (values, np.asfortranarray(values)):
+            x = ef.asarray(order).astype(dtype)
+            for result, expected in zip(traced(x), f(x), strict=True):
+                np.testing.assert_array_equal(result.numpy(), expected.numpy())
+                assert result.numpy().strides == expected.numpy().strides
+
+
 def test_threads_share_the_rows_of_parts() -> None:
     """A kernel of parts is one call, and not one for each row."""
     traced = ef.trace(lambda x: (x[1:] + x[:-1]) * x[1:, :1], compile="now")
