@@ -15,7 +15,7 @@ from eagerflow.errors import CompileWarning
 from eagerflow.hardware.kernel_library import has_compiler, in_force
 from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.native_kernels import NativeProgram
-from eagerflow.runtime.generated.native_or_plain import KernelTrial
+from eagerflow.runtime.native_or_plain import KernelTrial
 from eagerflow.runtime.threads.workers import Workers
 
 #: when a graph is compiled: beside its steps after the first few, before its steps, never

@@ -26,10 +26,10 @@ from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.finite_check import FiniteCheck
 from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.native_kernels import NativeProgram
-from eagerflow.runtime.generated.native_or_plain import KernelTrial
 from eagerflow.runtime.generated.observer import Observer, running_node_in
 from eagerflow.runtime.generated.program_code import Code, FusedCall
 from eagerflow.runtime.generated.tier_comparison import TierComparison
+from eagerflow.runtime.native_or_plain import KernelTrial
 from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.deadline import blocks

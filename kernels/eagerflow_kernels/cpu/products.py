@@ -108,4 +108,4 @@ def _have_same_bits(count: int, shape: tuple[int, int], dtype: np.dtype[Any]) ->
     x1 = (draws.random((count, shape[0])) - 0.5).astype(dtype)
     x2 = (draws.random(shape[::-1]) - 0.5).astype(dtype).T
     products = matmul(x1, x2), _matmul(x1, np.ascontiguousarray(x2))
-    return products[0].tobytes() == products[1].tobytes()
+    return bool(products[0].tobytes() == products[1].tobytes())

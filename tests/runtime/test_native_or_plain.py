@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eagerflow.runtime.generated.native_or_plain import KernelTrial
+from eagerflow.runtime.native_or_plain import KernelTrial
 
 
 def _decided(native: float, plain: float, size: int = 5) -> KernelTrial:
