@@ -247,7 +247,10 @@ def takes_part(line: Line) -> bool:
     """Whether an operand of an instruction is a part of an array with rows."""
     operands = () if line.single is None else line.single.inputs
     return any(
-        v.node is not None and v.node.op in ("getitem", "split") and len(v.type.shape) > 1
+        v.node is not None
+        and len(v.type.shape) > 1
+        and (op := find_op(v.node.op)) is not None
+        and op.parts
         for v in operands
     )
 

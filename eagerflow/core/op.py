@@ -125,6 +125,7 @@ class Op:
     ieee: bool
     storage: Storage
     order: Order
+    parts: bool
     array_scalars: bool
     fails_on: FailsOn | Callable[[Mapping[str, Any]], FailsOn]
     raises: Raised | Callable[[Mapping[str, Any]], Raised]

@@ -22,8 +22,8 @@ SINGLE: Final = {
         "of what changes a variable it alone neither reads it nor computes",
     ("eagerflow/compilation/instruction_roles.py", "cast"):
         "its native kernel depends on the dtype of its result",
-    ("eagerflow/compilation/instruction_roles.py", "getitem"):
-        "of the ops whose results may be views it alone takes parts of rows",
+    ("eagerflow/compilation/instruction_roles.py", "concat"):
+        "it alone puts results side by side into one array",
     ("eagerflow/compilation/instruction_roles.py", "pad"):
         "it alone puts a result into the inside of a larger array",
     ("eagerflow/compilation/instruction_roles.py", "sum_to"):

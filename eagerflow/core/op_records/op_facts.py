@@ -133,6 +133,7 @@ class OpFacts(AlgebraFacts, total=False):
             bits do not depend on the number of elements computed at a time.
         storage: the origin of the memory of the result.
         order: the memory layout of the result.
+        parts: whether results may be parts of the rows of the first input, as views.
         array_scalars: whether kernels return arrays even where a result has no axes.
         fails_on: the mistakes for which the kernel may raise an error though the type rule accepts
             the types: ``"nothing"``; ``"sizes"`` that are symbolic and do not fit at run time; or
@@ -194,6 +195,7 @@ class OpFacts(AlgebraFacts, total=False):
     ieee: bool
     storage: Storage
     order: Order
+    parts: bool
     array_scalars: bool
     fails_on: FailsOn | Callable[[Mapping[str, Any]], FailsOn]
     raises: Raised | Callable[[Mapping[str, Any]], Raised]
@@ -228,9 +230,10 @@ GENERAL: Final[OpFacts] = {
     "commutative": False, "neutral": None, "involution": False, "idempotent": False,
     "precision": "elementwise", "takes_bytes": False, "saved": "all", "cost": moving,
     "outputs": 1, "elementwise": False, "ieee": False, "storage": "either", "order": "unknown",
-    "array_scalars": False, "fails_on": "values", "raises": (), "linear_rows": False,
-    "resource": None, "reads_variable": False, "updates": None, "errors_as": None,
-    "with_gradient": None, "pair": None, "draws": False, "inline": None, "on_stack": None,
+    "parts": False, "array_scalars": False, "fails_on": "values", "raises": (),
+    "linear_rows": False, "resource": None, "reads_variable": False, "updates": None,
+    "errors_as": None, "with_gradient": None, "pair": None, "draws": False, "inline": None,
+    "on_stack": None,
     "calls_user": False, "host_inputs": (), "host_outputs": (), "on_host": False,
     "reaches": "nothing", "holds": False, "releases": False, "many": False, "fill": None,
     "sums": False, "row_sum": None, "remedy": "", "gradient_remedy": "", "batch": None,

@@ -82,6 +82,7 @@ _getitem = define(
     raises=lambda attrs: (TensorIndexError,) if ARRAY in attrs["key"] else (),
     fails_on=lambda attrs: "values" if ARRAY in attrs["key"] else "sizes",
     batch=batched_getitem,
+    parts=True,
     inline=_inline_part,
 )
 

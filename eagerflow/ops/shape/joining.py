@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import index
 from typing import Any
 
@@ -165,13 +165,25 @@ def _cuts(name: str, x: Tensor, where: Any, axis: int, *, even: bool) -> Shape:
     return tuple((size + (count - 1 - i)) // count for i in range(count))
 
 
+def _inline_split(at: InlineSite) -> tuple[str, str] | None:
+    """Slices, if all sizes are known, so that they fit: a call takes five times as long."""
+    sizes, axis = at.attrs["sizes"], at.attrs["axis"]
+    if not at.outputs or not all(type(n) is int for n in (*sizes, at.types[0].shape[axis])):
+        return None
+    ends = accumulate(sizes)
+    slices = [f"{end - size}:{end}" for end, size in zip(ends, sizes, strict=True)]
+    return ", ".join([f"{at.operands[0]}[{':, ' * axis}{part}]" for part in slices]), ""
+
+
 _split = define(
     "split",
     infer=_split_type,
     vjp=(lambda gs, outs, x, *, sizes, axis: concat(_given(gs, outs), axis=axis),),
     cost=FREE,
     storage="view",
+    parts=True,
     outputs=None,
+    inline=_inline_split,
     batch=shifted("axis"),
 )
 
