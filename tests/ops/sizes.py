@@ -19,7 +19,7 @@ from eagerflow.errors import EagerflowError, TraceWarning
 from tests.ops.case import LAYOUTS, OpCase
 from tests.ops.gradients import gradient
 from tests.ops.table import function_of, made, map_arrays, sample_of
-from tests.ops.tracing import State, run_again, traced
+from tests.ops.tracing import State, note_sizes, run_again, traced
 
 Arguments = list[Any]
 
@@ -193,29 +193,36 @@ def dtype_of(case: OpCase) -> str:
     return next(d for d in ("float64", "float32", *case.dtypes) if d in case.dtypes)
 
 
-def check_sizes(case: OpCase, order: int = 0) -> None:
-    """Call a case, traced once, with several sizes; there are at most two traces.
+def check_sizes(case: OpCase, order: int = 0, *, twice: bool = False) -> None:
+    """Call a case with several sizes; there is one trace for the first sizes, and one for others.
 
     Args:
         case: the row.
         order: 1 for its gradients, 2 for these and their gradients.
+        twice: whether the first call is traced; otherwise its sizes are noted alone, and the only
+            trace is the one for other sizes. Cases that specialise are always traced.
     """
     calls = calls_of(case, dtype_of(case))
     assert (calls.second is None and bool(_tensors(calls.first))) == bool(case.fixed), case.id
     function = _whole(case, calls, order)
     f, state = traced(function), State(calls.first)
     rows = [calls.first, calls.second or calls.first, *calls.more]
+    symbolic = 1
+    if not (twice or case.specialises):
+        note_sizes(f, calls.first)
+        rows[:2] = reversed(rows[:2])
+        symbolic = 0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         if case.specialises:  # reported from the third trace on
             warnings.simplefilter("ignore", TraceWarning)
         for i, args in enumerate(rows):
-            run_again(f, function, args, state, every_way=i in (1, len(rows) - 1))
+            run_again(f, function, args, state, every_way=i in (symbolic, len(rows) - 1))
     if case.specialises:
         assert len(f.traces) > 2, f"{case.id} does not specialise"
         assert any("axis" in line for line in f.traces[-1].static), f.explain()
         assert f"static: {f.traces[-1].static[0].split(', because of ')[0]}" in str(f.explain())
     else:
-        assert len(f.traces) <= 2, f.explain()
+        assert len(f.traces) <= 1 + symbolic, f.explain()
 
 
 def _whole(case: OpCase, calls: Calls, order: int) -> Callable[..., Any]:

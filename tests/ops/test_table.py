@@ -9,7 +9,8 @@ where its nodes are scattered over several devices; slow tests do that in all ca
 layouts, and with other sizes. `test_other_sizes` calls each case, in a trace of its own, with
 further sizes: in one dtype (float64 where the case has it), gradients of half of the cases of each
 function included, those of second order for one of these; those graphs are run in every way, too.
-Slow tests do that with all gradients.
+The first sizes are only noted there, since traces of them are run by the other tests. Slow tests
+do that with all gradients, and with a trace of the first sizes.
 
 Each test has several cases: shared work, of a trace or around a test, takes longer than
 to run most ops. An error names the rows that are wrong.
@@ -173,7 +174,7 @@ def test_all_values_and_gradients(cases: list[OpCase]) -> None:
 @pytest.mark.parametrize("cases", in_groups(_traceable(SMOOTH)), ids=names_of)
 def test_other_sizes_of_all_gradients(cases: list[OpCase]) -> None:
     rows = [(c, 2 if c.second else 1) for c in cases if c.id not in SECOND]
-    check_each(rows, check_sizes)
+    check_each(rows, lambda *row: check_sizes(*row, twice=True))
 
 
 @pytest.mark.slow
@@ -198,7 +199,7 @@ def _check_on_several_devices(case: OpCase, column: str) -> None:
     check_each(((case, *row, order) for row in slopes for order in orders), check_gradient)
     for order in (0, *orders[-1:]) if case.grad else (0,):
         with within(column):
-            check_sizes(case, order)
+            check_sizes(case, order, twice=True)
 
 
 @pytest.mark.parametrize("case", [c for c in ALL_CASES if c.untraceable], ids=lambda case: case.id)

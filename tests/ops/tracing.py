@@ -198,6 +198,12 @@ def _entry(
     return entry, [*[call.leaves[i].value for i in entry.leaves], *captured]
 
 
+def note_sizes(f: TracedFunction, args: Sequence[Any]) -> None:
+    """Note the sizes of a call as if it had been traced: sizes that differ become symbolic."""
+    call = f._lookup.signature.parse(tuple(args), {})
+    f._lookup.cache.ensure(call.key).widen(call)
+
+
 def _types(args: Sequence[Any]) -> str:
     return ", ".join(str(x.type) for x in tree.leaves(args) if isinstance(x, Tensor))
 
