@@ -199,8 +199,9 @@ def test_the_mean_over_all_batches_is_as_precise_as_its_dtype(dtype: str, traced
     layer.num_batches_tracked.assign(999)
     layer.running_mean.assign([2.0])
     x = ef.tensor([[1.0], [3.0]], dtype=getattr(ef, dtype))
+    run = ef.trace(layer) if traced else layer
     for _ in range(100):
-        (ef.trace(layer) if traced else layer)(x)
+        run(x)
     np.testing.assert_allclose(layer.running_mean.numpy(), 2.0, rtol=1e-5)
 
 

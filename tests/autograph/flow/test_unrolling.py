@@ -56,10 +56,12 @@ def test_runs_of_several_lengths_are_counted_together() -> None:
     assert "# inner: 3 iterations in 3 runs made 3 nodes" in str(f.explain())
 
 
-def test_many_nodes_are_warned_of() -> None:
+def test_many_nodes_are_warned_of(monkeypatch) -> None:
+    monkeypatch.setattr("eagerflow.autograph.flow.unrolled_loops.LARGE", 600)
+
     @ef.trace
     def f(x):
-        for _ in range(1500):  # here
+        for _ in range(300):  # here
             for _ in range(2):
                 x = x + 1
         return x
@@ -197,8 +199,8 @@ def test_a_loop_over_a_range_is_reported_while_it_is_unrolled(monkeypatch) -> No
     )
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        f(ef.ones(2), 100)
-        f(ef.ones(2), 120)  # another trace of the same line
+        f(ef.ones(2), 70)
+        f(ef.ones(2), 80)  # another trace of the same line
     texts = [one for one in seen if "is unrolled" in one[0]]
     ((text, count),) = texts
     assert count == 64
@@ -206,7 +208,7 @@ def test_a_loop_over_a_range_is_reported_while_it_is_unrolled(monkeypatch) -> No
     assert "`for i in ef.arange(n)` with a Python number n" in text
 
 
-@pytest.mark.parametrize(("iterations", "nodes"), [(12, 60), (63, 40), (500, 1)])
+@pytest.mark.parametrize(("iterations", "nodes"), [(12, 60), (63, 20), (500, 1)])
 def test_loops_over_layers_and_small_loops_are_not_reported(iterations: int, nodes: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
