@@ -71,7 +71,7 @@ if __name__ == "__main__":
     options = arguments("Training steps of an LSTM").parse_args()
     table = installed(contests((SMALLEST,)) if options.smallest else contests(), options)
     for row in table:
-        compare(row)
+        compare(row, here=options.smallest)
     run("Training steps of an LSTM", first_alone(table) if options.smallest else table, options)
     if options.smallest:
         report_first_calls(SMALLEST[:1])
