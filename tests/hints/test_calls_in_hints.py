@@ -17,6 +17,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import hints
 from eagerflow.settings import Settings
+from tests.each import check_each
 
 _PATH = re.compile(r"\bef((?:\.[a-zA-Z_]\w*)+)(\()?")
 
@@ -87,8 +88,13 @@ def missing(text: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("text", _all_texts())
-def test_a_hint_names_what_is_there(text: str) -> None:
+def test_hints_name_what_is_there() -> None:
+    texts = _all_texts()
+    assert len(texts) > 300
+    check_each(texts, _names_what_is_there)
+
+
+def _names_what_is_there(text: str) -> None:
     assert missing(text) == []
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from eagerflow.core.op import Op, all_ops, bind
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, EagerflowError, TensorIndexError
 from eagerflow.types import TensorType
-from tests.each import check_each
+from tests.each import check_each, in_groups, names_of
 from tests.ops.cases import ALL_CASES
 from tests.ops.table import arguments, function_of, map_arrays, one_of_each_kind
 
@@ -412,15 +412,19 @@ FACTS_OF_ELEMENTS = (
 )
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_what_is_stated_is_so(name: str) -> None:
-    op = OPS[name]
+def _facts(op: Op) -> list[Callable[[str], None]]:
     facts = list(FACTS)
     if op.elementwise:
         facts += FACTS_OF_ELEMENTS
         if op.order == "elementwise":
             facts.append(_many_elements_lie_as_stated)
-    check_each([(fact, name) for fact in facts], lambda fact, name: fact(name))
+    return facts
+
+
+@pytest.mark.parametrize("names", in_groups(sorted(OPS)), ids=names_of)
+def test_what_is_stated_is_so(names: list[str]) -> None:
+    rows = [(fact, name) for name in names for fact in _facts(OPS[name])]
+    check_each(rows, lambda fact, name: fact(name))
 
 
 @pytest.mark.parametrize("name", ["take", "getitem", "take_along_axis"])

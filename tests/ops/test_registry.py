@@ -9,7 +9,7 @@ import pytest
 
 from eagerflow.core.op import all_ops, functions
 from eagerflow_kernels import table as kernels
-from tests.each import check_each
+from tests.each import check_each, in_groups, names_of
 from tests.ops.bound import ELSEWHERE, OPS, cases_by_op
 from tests.ops.cases import ALL_CASES
 
@@ -17,8 +17,12 @@ from tests.ops.cases import ALL_CASES
 INTERNAL = {"getitem", "setitem"}
 
 
-@pytest.mark.parametrize("name", OPS)
-def test_op_is_complete(name: str) -> None:
+@pytest.mark.parametrize("names", in_groups(OPS), ids=names_of)
+def test_ops_are_complete(names: list[str]) -> None:
+    check_each(names, _is_complete)
+
+
+def _is_complete(name: str) -> None:
     op = all_ops()[name]
     assert op.infer is not None, "core/tensor.py only declares it"
     assert op.moves or kernels.portable_kernel(name) is not None
