@@ -57,7 +57,7 @@ def test_runs_of_several_lengths_are_counted_together() -> None:
 
 
 def test_many_nodes_are_warned_of(monkeypatch) -> None:
-    monkeypatch.setattr("eagerflow.autograph.flow.unrolled_loops.LARGE", 600)
+    monkeypatch.setattr("eagerflow.function.new_traces.make_entry.LARGE", 600)
 
     @ef.trace
     def f(x):
