@@ -15,6 +15,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from eagerflow_kernels.native.callable_ops import entry_of, pool
+from eagerflow_kernels.native.constant_folding import fold_constants
 from eagerflow_kernels.native.control import Control
 from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops, weight_of
 from eagerflow_kernels.native.op_rules import apply_op
@@ -81,7 +82,7 @@ def fuse(
     results = [values[x] for x in outputs]
     if checks:
         results.append(_status(b, [values[x] for x in checks], any(a.inner for a in inputs)))
-    return b.build(name, results, inner)
+    return fold_constants(b.build(name, results, inner))
 
 
 def _status(b: LoopBuilder, checks: list[int], inner: bool) -> int:

@@ -115,6 +115,15 @@ def _element(term: Term, arrays: list[Any], length: int, operands: list[Any], i:
         return DTYPES[term.kind](length)
     if term.operation == "index":
         return DTYPES[term.kind](i)
+    return applied(term, *operands)
+
+
+def applied(term: Term, *operands: Any) -> Any:
+    """The value of an operation of `OPERATIONS` on scalars.
+
+    >>> applied(Term("add", "f32", False), np.float32(0.5), np.float32(1.5))
+    np.float32(2.0)
+    """
     return _OPERATIONS[term.operation](term, *operands)
 
 

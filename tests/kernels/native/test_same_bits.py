@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.callable_ops import along_axes, native_ufunc
+from eagerflow_kernels.native.constant_folding import fold_constants
+from eagerflow_kernels.native.fusion import FusedNode, fuse
 from eagerflow_kernels.native.interpreter import DTYPES, interpret
 from eagerflow_kernels.native.loop_form import (
     FLOATS,
@@ -285,6 +287,7 @@ def _check_random(seed: int) -> None:
     loops = _random_loops(rng, inner, _DEALT[seed % _SEEDS :: _SEEDS])
     if inner and not any(a.inner for a in loops.inputs):
         return
+    folded = fold_constants(loops)
     for rows, length in ((3, 37), (35, 13), (2, 150)) if inner else ((3, 1), (70, 1)):
         given = [
             elements(rng, a.kind, (rows, length) if a.inner else (rows,)) for a in loops.inputs
@@ -292,7 +295,7 @@ def _check_random(seed: int) -> None:
         expected = interpret(loops, given)
         for target in TARGETS:
             for arrays in (given, [np.asfortranarray(x) for x in given]):
-                results = run(loops, *arrays, target=target)
+                results = run(folded, *arrays, target=target)
                 for x, y in zip(results, expected, strict=True):
                     assert same(x, y), (seed, rows, length, target)
 
@@ -308,6 +311,22 @@ def test_random_loops(seed: int) -> None:
 def test_many_random_loops(first: int) -> None:
     for seed in range(first, first + 100):
         _check_random(seed)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_operations_on_constants(kind: Kind) -> None:
+    """No value of constants is left to LLVM, which lost the NaN of this minimum (seed 470)."""
+    x, zero, least, quotient, smaller, total = range(6)
+    nodes = [
+        FusedNode("minimum", (zero, zero)),
+        FusedNode("divide", (zero, least)),
+        FusedNode("minimum", (zero, quotient)),
+        FusedNode("add", (x, smaller)),
+    ]
+    loops = fuse("smaller", [LoopArray(kind)], nodes, [smaller, total], constants=[(kind, 0)])
+    for target in TARGETS:
+        for result in run(loops, np.ones(70, DTYPES[kind]), target=target):
+            assert np.isnan(result).all()
 
 
 @pytest.mark.parametrize("name", ["add", "maximum", "less", "square", "rsqrt", "relu"])
