@@ -6,6 +6,7 @@ bits.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final, final
 
 import numpy as np
@@ -58,7 +59,8 @@ _ROWS: Final = range(4, 129)
 _COPIED: Final = range(1 << 11, (1 << 17) + 1)
 #: the number of the product that makes the copy, so that short loops make none
 _BEGIN: Final = 3
-#: whether products of a type have the same bits with the copy, by shapes and dtype
+#: whether products of a type have the same bits with the copy, by numbers of threads of BLAS
+#: libraries, shapes and dtype
 _same_bits: Final[dict[tuple[Any, ...], bool]] = {}
 
 
@@ -69,17 +71,19 @@ class RepeatedFactor:
 
     OpenBLAS packs a transposed matrix anew for each product, which takes as long as a product of
     sixteen rows. A copy that lies by rows is made once. It is used for products whose bits do not
-    depend on that, which a trial with other numbers tells, once for each type.
+    depend on that, which a trial with other numbers tells, once for each type and number of
+    threads.
 
     Args:
         x2: the matrix, the second factor.
     """
 
-    __slots__ = ("_calls", "_rows", "x2")
+    __slots__ = ("_calls", "_rows", "_threads", "x2")
 
     def __init__(self, x2: Array) -> None:
         self.x2 = x2
         self._rows: Array | None = None
+        self._threads: tuple[int, ...] = ()
         flags = x2.flags
         fits = x2.ndim == 2 and flags.f_contiguous and not flags.c_contiguous
         fits = fits and x2.size in _COPIED and x2.dtype in _FEW
@@ -91,15 +95,26 @@ class RepeatedFactor:
             self._calls += 1
             if self._calls != _BEGIN:
                 return matmul(x1, self.x2)
+            self._threads = tuple([blas.num_threads for blas in _blas_libraries()])
             rows = self._rows = np.ascontiguousarray(self.x2)
         if x1.ndim == 2 and len(x1) in _ROWS and x1.flags.c_contiguous and x1.dtype is rows.dtype:
-            key = (len(x1), rows.shape, rows.dtype)
-            same = _same_bits.get(key)
+            of = (len(x1), rows.shape, rows.dtype)
+            same = _same_bits.get((self._threads, *of))
             if same is None:
-                same = _same_bits[key] = _have_same_bits(*key)
+                same = _same_bits[self._threads, *of] = _have_same_bits(*of)
             if same:
                 return _matmul(x1, rows)
         return matmul(x1, self.x2)
+
+
+@cache
+def _blas_libraries() -> list[Any]:
+    """The BLAS libraries of the process, which tell how many threads they use."""
+    # it has no types, and inspects all libraries of the process, which takes milliseconds
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries
 
 
 def _have_same_bits(count: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> bool:

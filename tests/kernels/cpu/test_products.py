@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from eagerflow_kernels.cpu import products
 from eagerflow_kernels.cpu.products import RepeatedFactor, matmul
@@ -52,6 +54,30 @@ def test_a_copy_is_used_only_where_it_gives_the_same_bits(
         repeated(x1)
     assert len(tried) == 1
     assert copies == [False, False, *[same] * 4]
+
+
+def test_bits_are_compared_for_each_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenBLAS adds in the same order with two threads, but not with one, for some sizes."""
+    blas = SimpleNamespace(num_threads=2)
+    monkeypatch.setattr(products, "_blas_libraries", lambda: [blas])
+    monkeypatch.setattr(products, "_same_bits", {})
+    monkeypatch.setattr(products, "_have_same_bits", lambda *_key: blas.num_threads == 2)
+    real, x1, x2 = np.matmul, *_factors(8, 64, 256)
+    copies: list[bool] = []
+    monkeypatch.setattr(
+        products, "_matmul", lambda x, y: copies.append(y.flags.c_contiguous) or real(x, y)
+    )
+    for threads in (2, 1, 2):
+        blas.num_threads = threads
+        repeated = RepeatedFactor(x2)
+        for _ in range(3):
+            repeated(x1)
+    assert copies == [False, False, True, False, False, False, False, False, True]
+
+
+def test_libraries_tell_their_threads() -> None:
+    with threadpool_limits(1, user_api="blas"):
+        assert {blas.num_threads for blas in products._blas_libraries()} == {1}
 
 
 def test_bits_that_differ_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
