@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from functools import cache
@@ -57,6 +58,19 @@ def test_import_loads_nothing_heavy() -> None:
 def test_plain_use_loads_nothing_heavy() -> None:
     use = "import eagerflow as ef; x = ef.ones((3, 3)); repr((x @ x + 1).sum()); ef.devices()"
     assert loaded(use) == []
+
+
+def _processor_time(code: str) -> float:
+    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", code])
+    _, status, used = os.wait4(pid, 0)
+    assert status == 0
+    return used.ru_utime + used.ru_stime
+
+
+def test_import_takes_a_few_times_that_of_numpy() -> None:
+    """It was six times with ml_dtypes 0.7.0, and is twice with 0.6.0."""
+    tries = ((_processor_time("import eagerflow"), _processor_time("import numpy")) for _ in "123")
+    assert any(ours < 4 * numpys for ours, numpys in tries)
 
 
 @pytest.mark.parametrize("name", ["scipy", "matplotlib", "IPython"])
