@@ -62,12 +62,27 @@ class _Logistic:
         rest = w.select(self.negative, w.multiply(low, self.last), w.number(0.0))
         return w.quotient(Pair(above, rest), self.below)
 
-    def rest(self) -> int:
-        """1 less the function, with all its digits."""
-        w, (high, low) = self.w, self.scaled
-        above = w.select(self.negative, w.number(1.0), w.multiply(high, self.last))
-        rest = w.select(self.negative, w.number(0.0), w.multiply(low, self.last))
-        return w.quotient(Pair(above, rest), self.below)
+    def slope_of_product(self, x: int) -> int:
+        """The derivative of x times the function.
+
+        That is ``(1 + z + x * z) / (1 + z)**2``, and ``z * (1 + z + x) / (1 + z)**2`` below 0. The
+        sum cancels there, so it is a pair.
+        """
+        w, zero = self.w, self.w.number(0.0)
+        z = Pair(*(w.multiply(part, self.last) for part in self.scaled))
+        product = w.multiple(x, z)
+        added = Pair(
+            w.select(self.negative, x, product.high), w.select(self.negative, zero, product.low)
+        )
+        total = w.sum_of_any(self.below.high, added.high)
+        total = Pair(total.high, w.add(total.low, w.add(self.below.low, added.low)))
+        high, low = w.multiple(self.scaled.high, total)
+        low = w.fma(self.scaled.low, total.high, low)
+        above = Pair(
+            w.select(self.negative, w.multiply(high, self.last), total.high),
+            w.select(self.negative, w.multiply(low, self.last), total.low),
+        )
+        return w.quotient(Pair(w.quotient(above, self.below), zero), self.below)
 
 
 def sigmoid(b: LoopBuilder, x: int) -> int:
@@ -96,12 +111,12 @@ def silu(b: LoopBuilder, x: int, *, order: int) -> int:
     end = _SILU_END[w.kind]
     logistic = _Logistic.of(b, x, -end)
     is_near = b.apply("less", b.apply("absolute", x), w.number(end))
-    one = w.number(1.0)
-    inside, outside = w.select(is_near, x, one), w.select(is_near, one, x)
-    product = w.multiply(logistic.share(inside), outside)
+    zero, one = w.number(0.0), w.number(1.0)
+    inside = w.select(is_near, x, one)
     if order == 0:
-        return product
-    return w.fma(product, logistic.rest(), logistic.share())
+        return w.multiply(logistic.share(inside), w.select(is_near, one, x))
+    far = w.fma(x, zero, w.select(logistic.negative, zero, one))  # NaN for infinities
+    return w.select(is_near, logistic.slope_of_product(inside), far)
 
 
 def gelu(b: LoopBuilder, x: int, *, approximate: str, order: int) -> int:

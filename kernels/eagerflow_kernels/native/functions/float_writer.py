@@ -134,6 +134,19 @@ class FloatWriter:
         high = self.add(large, small)
         return Pair(high, self.subtract(small, self.subtract(high, large)))
 
+    def sum_of_any(self, x: int, y: int) -> Pair:
+        """The exact sum of two terms, either of which may be the larger (Knuth's TwoSum)."""
+        high = self.add(x, y)
+        added = self.subtract(high, x)
+        return Pair(
+            high, self.add(self.subtract(x, self.subtract(high, added)), self.subtract(y, added))
+        )
+
+    def multiple(self, x: int, y: Pair) -> Pair:
+        """A float times a pair."""
+        high = self.multiply(x, y.high)
+        return Pair(high, self.fma(x, y.low, self.fma(x, y.high, self.negative(high))))
+
     # --- e**x = 2**k * e**r -----------------------------------------------------------------
 
     def reduced(self, x: int) -> tuple[int, Pair]:
