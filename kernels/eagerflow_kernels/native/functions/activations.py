@@ -134,5 +134,5 @@ def gelu(b: LoopBuilder, x: int, *, approximate: str, order: int) -> int:
         return b.apply("multiply", x, above)
     steep = nearest(b, 1.5 * _TANH_SCALE * _TANH_CUBIC, x)
     slope = b.apply("fma", square, steep, nearest(b, 0.5 * _TANH_SCALE, x))
-    rest = b.apply("subtract", one, b.apply("multiply", t, t))
+    rest = b.apply("fma", b.apply("negative", t), t, one)
     return b.apply("fma", b.apply("multiply", slope, near), rest, above)
