@@ -240,6 +240,8 @@ def _role_of_join(program: Program, line: Line, is_own: IsOwn) -> Role | str | N
         return "it joins other arrays than equal ones along the last axis"
     if type(space[-1]) is not int:
         return "the sizes of its parts are known only when it runs"
+    if len(line.inputs) == 1:  # its readers go through as many elements: they may be in its region
+        return "it joins one array"
     return Role("join", space)
 
 

@@ -136,6 +136,11 @@ def test_borders(body: str, expected: list[str]) -> None:
             " %b = exp(%x) : f32[8,4] %c = concat(%b, %b) {axis=1} : f32[8,8] return %a, %s, %c",
             ["[sum multiply exp]", "concat"], id="in no kernel of columns",
         ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %b = square(%a) : f32[8,4] %c = concat(%b) {axis=1} : f32[8,4]"
+            " %d = multiply(%c, %x) : f32[8,4] %e = exp(%d) : f32[8,4] return %e",
+            ["[exp square]", "concat", "[multiply exp]"], id="of one array",
+        ),
     ],
 )  # fmt: skip
 def test_parts_of_one_array(body: str, expected: list[str]) -> None:

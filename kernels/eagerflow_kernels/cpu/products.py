@@ -6,6 +6,8 @@ bits.
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, final
 
@@ -72,18 +74,19 @@ class RepeatedFactor:
     OpenBLAS packs a transposed matrix anew for each product, which takes as long as a product of
     sixteen rows. A copy that lies by rows is made once. It is used for products whose bits do not
     depend on that, which a trial with other numbers tells, once for each type and number of
-    threads.
+    threads. The product of a matrix and its own transpose is left alone: NumPy has another routine
+    of BLAS for it, which adds in another order.
 
     Args:
         x2: the matrix, the second factor.
     """
 
-    __slots__ = ("_calls", "_rows", "_threads", "x2")
+    __slots__ = ("_calls", "_rows", "_thread_counts", "x2")
 
     def __init__(self, x2: Array) -> None:
         self.x2 = x2
         self._rows: Array | None = None
-        self._threads: tuple[int, ...] = ()
+        self._thread_counts: list[Callable[[], int]] = []
         flags = x2.flags
         fits = x2.ndim == 2 and flags.f_contiguous and not flags.c_contiguous
         fits = fits and x2.size in _COPIED and x2.dtype in _FEW
@@ -95,26 +98,40 @@ class RepeatedFactor:
             self._calls += 1
             if self._calls != _BEGIN:
                 return matmul(x1, self.x2)
-            self._threads = tuple([blas.num_threads for blas in _blas_libraries()])
+            self._thread_counts = _thread_counts()
             rows = self._rows = np.ascontiguousarray(self.x2)
         if x1.ndim == 2 and len(x1) in _ROWS and x1.flags.c_contiguous and x1.dtype is rows.dtype:
-            of = (len(x1), rows.shape, rows.dtype)
-            same = _same_bits.get((self._threads, *of))
+            product = (len(x1), rows.shape, rows.dtype)
+            threads = tuple([count() for count in self._thread_counts])
+            same = _same_bits.get((threads, *product))
             if same is None:
-                same = _same_bits[self._threads, *of] = _have_same_bits(*of)
-            if same:
+                same = _same_bits[threads, *product] = _have_same_bits(*product)
+            if same and (len(x1) != rows.shape[1] or not np.may_share_memory(x1, self.x2)):
                 return _matmul(x1, rows)
         return matmul(x1, self.x2)
 
 
 @cache
-def _blas_libraries() -> list[Any]:
-    """The BLAS libraries of the process, which tell how many threads they use."""
+def _thread_counts() -> list[Callable[[], int]]:
+    """Functions that tell how many threads the BLAS libraries of the process use."""
     # it has no types, and inspects all libraries of the process, which takes milliseconds
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
-    return libraries
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [_thread_count(blas) for blas in libraries]
+
+
+def _thread_count(blas: Any) -> Callable[[], int]:
+    """Tells how many threads a library uses.
+
+    OpenBLAS, which is asked before each product, is called directly, and keeps the lock of the
+    interpreter meanwhile.
+    """
+    names = [name for name in blas.check_symbols if hasattr(blas.dynlib, name)]
+    if blas.internal_api == "openblas" and blas.threading_layer != "openmp" and names:
+        return ctypes.PYFUNCTYPE(ctypes.c_int)((names[0], blas.dynlib))
+    method: Callable[[], int] = blas.get_num_threads
+    return method
 
 
 def _have_same_bits(count: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> bool:

@@ -57,27 +57,45 @@ def test_a_copy_is_used_only_where_it_gives_the_same_bits(
 
 
 def test_bits_are_compared_for_each_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenBLAS adds in the same order with two threads, but not with one, for some sizes."""
-    blas = SimpleNamespace(num_threads=2)
-    monkeypatch.setattr(products, "_blas_libraries", lambda: [blas])
+    """OpenBLAS adds in the same order with two threads, but not with one, for some sizes.
+
+    The number may change in the middle of a loop.
+    """
+    blas = SimpleNamespace(threads=2)
+    monkeypatch.setattr(products, "_thread_counts", lambda: [lambda: blas.threads])
     monkeypatch.setattr(products, "_same_bits", {})
-    monkeypatch.setattr(products, "_have_same_bits", lambda *_key: blas.num_threads == 2)
-    real, x1, x2 = np.matmul, *_factors(8, 64, 256)
+    monkeypatch.setattr(products, "_have_same_bits", lambda *_key: blas.threads == 2)
+    real, (x1, x2) = np.matmul, _factors(8, 64, 256)
     copies: list[bool] = []
     monkeypatch.setattr(
         products, "_matmul", lambda x, y: copies.append(y.flags.c_contiguous) or real(x, y)
     )
-    for threads in (2, 1, 2):
-        blas.num_threads = threads
-        repeated = RepeatedFactor(x2)
-        for _ in range(3):
-            repeated(x1)
-    assert copies == [False, False, True, False, False, False, False, False, True]
+    repeated = RepeatedFactor(x2)
+    for blas.threads in (2, 2, 2, 1, 2, 1):
+        repeated(x1)
+    assert copies == [False, False, True, False, True, False]
 
 
 def test_libraries_tell_their_threads() -> None:
     with threadpool_limits(1, user_api="blas"):
-        assert {blas.num_threads for blas in products._blas_libraries()} == {1}
+        assert {count() for count in products._thread_counts()} == {1}
+
+
+@pytest.mark.parametrize("layer", ["openmp", "pthreads"])
+def test_a_library_that_cannot_be_called_directly_tells_its_threads(layer: str) -> None:
+    library = SimpleNamespace(
+        check_symbols=["threads"], dynlib=object(), internal_api="openblas", threading_layer=layer,
+        get_num_threads=lambda: 3,
+    )  # fmt: skip
+    assert products._thread_count(library)() == 3
+
+
+@pytest.mark.parametrize("rows", [46, 64])
+def test_a_matrix_times_its_transpose(rows: int) -> None:
+    """NumPy calls `syrk` for that, and `gemm` with a copy."""
+    x1 = _factors(rows, rows, 1, "float64")[0]
+    _assert_same(RepeatedFactor(x1.T), x1, x1.T)
+    _assert_same(RepeatedFactor(x1.T), x1.copy(), x1.T)
 
 
 def test_bits_that_differ_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

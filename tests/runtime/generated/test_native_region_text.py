@@ -128,6 +128,15 @@ def test_results_are_written_into_the_parts_of_an_array(dtype: str) -> None:
                 assert result.numpy().strides == expected.numpy().strides
 
 
+def test_an_array_that_is_joined_with_no_other_is_read_by_other_kernels() -> None:
+    def f(x: ef.Tensor) -> ef.Tensor:
+        part = ef.exp(x) * 2
+        return ef.exp(ef.concat([part], axis=1) + part)
+
+    x = ef.random.normal((40, 8))
+    np.testing.assert_array_equal(ef.trace(f, compile="now")(x), f(x))
+
+
 def test_threads_share_the_rows_of_parts() -> None:
     """A kernel of parts is one call, and not one for each row."""
     traced = ef.trace(lambda x: (x[1:] + x[:-1]) * x[1:, :1], compile="now")
