@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, NoReturn, fi
 from eagerflow.core.op import find_op
 from eagerflow.errors import RendezvousError, relocate
 from eagerflow.events import step_of
+from eagerflow.graph.edit import all_nodes
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.graph.signatures import lead_of
+from eagerflow.graph.signatures import kind_of, lead_of
 from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import NullArray
 from eagerflow.hardware.float_warnings import QUIET, error_state
@@ -55,7 +56,13 @@ def is_light(tier: ScheduledTier) -> bool:
 
 
 def is_short(graph: Graph) -> bool:
-    """Whether a shared thread may run a graph: by estimate it takes less than a millisecond."""
+    """Whether a shared thread may run a graph: by estimate it takes less than a millisecond.
+
+    A graph with a loop is not short: nobody knows its iterations, and the thread could not be told
+    to end it, as it is the one that receives the message.
+    """
+    if any(kind_of(node.op) == "loop" for node in all_nodes(graph.nodes)):
+        return False
     seconds = node_seconds(unknown=_UNKNOWN_SIZE)
     return sum([seconds(n) for n in graph.nodes if n.op not in asynchronous]) < _SHORT_SECONDS
 

@@ -243,6 +243,24 @@ def test_a_deadline_ends_a_step_everywhere(cluster: ef.cluster.Cluster) -> None:
     assert {one.health for one in cluster.tasks.values()} == {"ready"}
 
 
+def test_a_deadline_ends_a_loop_at_one_task(cluster: ef.cluster.Cluster) -> None:
+    """The thread that is told to end it is another one than that of the loop, however light."""
+
+    @ef.trace
+    def endless(x: Any) -> Any:
+        with ef.device("worker:0"):
+            x = x * 1
+            while x > 0:
+                x = x + 1
+            return x
+
+    with pytest.raises(DeadlineError), ef.deadline(0.3):
+        endless(ef.tensor(1.0))
+    with ef.deadline(10):
+        assert endless(ef.tensor(0.0)).item() == 0
+    assert {one.health for one in cluster.tasks.values()} == {"ready"}
+
+
 def test_large_values_cross() -> None:
     @ef.trace
     def f(x: Any) -> Any:

@@ -15,7 +15,7 @@ from eagerflow.graph.lowering import lower
 from eagerflow.placement.cut import Partition, cut
 from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.scheduled.detached import Result
-from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light
+from eagerflow.runtime.scheduled.light_steps import LightProgram, LightStep, is_light, is_short
 from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier, waits_nowhere
 from tests.fakes.transport import CALM, WORST, FakeNetwork, Weather
 
@@ -201,6 +201,21 @@ def test_what_may_take_long_is_not_light() -> None:
     assert not is_light(_tier(lambda x: ef.py_call(np.sin, "f32[3]", x), ef.ones(3)))
     queue = ef.Queue(3, "f32[]")
     assert not is_light(_tier(lambda x: queue.enqueue(x), one))
+
+
+def test_what_has_a_loop_is_not_short() -> None:
+    """However light an iteration is, their number is unknown."""
+
+    def short(function: Callable[..., Any]) -> bool:
+        return is_short(ef.trace(function).graph(ef.tensor(1.0)))
+
+    def endless(x: ef.Tensor) -> Any:
+        return ef.while_loop(lambda x: x > 0, lambda x: x + 1, x)
+
+    assert short(lambda x: x + 1)
+    assert short(lambda x: ef.cond(x > 0, lambda: x, lambda: -x))
+    assert not short(endless)
+    assert not short(lambda x: ef.cond(x > 0, lambda: endless(x), lambda: x))
 
 
 def test_sizes_of_which_only_the_name_is_known_may_be_large() -> None:
