@@ -152,14 +152,9 @@ def spawn(fn: Callable[_P, object], /, *args: _P.args, **kwargs: _P.kwargs) -> R
 
 @hides_frames
 def spawn(
-    fn: Callable[..., object],
-    /,
-    *args: Any,
-    name: Any = None,
-    closes: Any = (),
-    runs: Any = None,
+    fn: Callable[..., object], /, *args: Any, name: Any = None, closes: Any = (), runs: Any = None,
     **kwargs: Any,
-) -> Runner:
+) -> Runner:  # fmt: skip
     """Run a function again and again in the background, as TensorFlow's queue runners do.
 
     A traced function holds no thread while it waits for queues; all runners share the threads of a
@@ -203,6 +198,16 @@ def spawn(
     ...     numbers.dequeue_up_to(10)
     Tensor([1, 2, 3], i64[3]@cpu:0)
     """
+    _check_function(fn)
+    _check_arguments(fn, args, kwargs)
+    runner = Runner(fn, name, Closing(closes), _checked_runs(runs))
+    ending.before(runner, Runner.at_exit)
+    _start(runner, fn, args, kwargs, FirstCall(fn, capture(), runs is None))
+    return runner
+
+
+def _check_function(fn: Any) -> None:
+    """Refuse what cannot be run again and again, and all in a trace."""
     if current_tracer() is not None:
         raise TraceError(
             "spawn: within a traced function", hint="spawn runners outside, where they are started"
@@ -210,11 +215,6 @@ def spawn(
     if not callable(fn):
         raise TraceError("spawn: the argument is not a function", given=repr(fn))
     check_repeatable(fn)
-    _check_arguments(fn, args, kwargs)
-    runner = Runner(fn, name, Closing(closes), _checked_runs(runs))
-    ending.before(runner, Runner.at_exit)
-    _start(runner, fn, args, kwargs, FirstCall(fn, capture(), runs is None))
-    return runner
 
 
 def _check_arguments(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -8,12 +8,13 @@ from time import process_time
 from typing import Any, Final, NamedTuple, Protocol, final
 
 from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
+from eagerflow.cluster.processes.open_steps import OpenStep, feeds_of, results_of
 from eagerflow.cluster.processes.overheard_output import Listener
 from eagerflow.cluster.processes.server_grants import ServerGrants
-from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
+from eagerflow.cluster.processes.session_values import SessionWork, Told
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Head, Heads, NumberHead
+from eagerflow.cluster.protocol.message_heads import ErrorHead, HandleHead, Heads, NumberHead
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     Eager,
@@ -26,7 +27,7 @@ from eagerflow.cluster.protocol.messages import (
 )
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.cluster.protocol.recipes import read_recipe
-from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value, encode_value
+from eagerflow.cluster.protocol.values import Frame, decode_array
 from eagerflow.cluster.relaying.news import encode
 from eagerflow.cluster.relaying.step_relay import StepRelay
 from eagerflow.core.tensor import Tensor, make_tensor
@@ -81,44 +82,6 @@ class OwnersJobs(JobPool, Protocol):
 
 
 @final
-class _OpenStep:
-    """A step from its request to its end.
-
-    Earlier requests of the session may take long, so a step can be cancelled before it begins.
-    One thread may cancel the step while another begins it: each writes first, and then looks at
-    what the other has written.
-
-    Attributes:
-        ended: the reason of a cancellation; None if the step goes on.
-    """
-
-    __slots__ = ("_running", "ended")
-
-    def __init__(self) -> None:
-        self.ended: str | None = None
-        self._running: DetachedStep | LightStep | WaitingStep | None = None
-
-    def cancel(self, reason: str) -> None:
-        """End the step soon; one wait that has ended gives back what it has taken."""
-        self.ended = reason
-        if self._running is not None:
-            self._running.cancel(reason)
-
-    def begin(self, step: LightStep, feeds: Sequence[Any]) -> None:
-        """Begin a step, or cancel it if that was asked for before."""
-        self._running = step
-        if self.ended is not None:
-            step.cancel(self.ended)
-        step.begin(feeds)
-
-    def runs(self, step: DetachedStep | LightStep | WaitingStep) -> None:
-        """Note that the step has begun, and cancel it if that was asked for before."""
-        self._running = step
-        if self.ended is not None:
-            step.cancel(self.ended)
-
-
-@final
 class TaskWork:
     """The state of a task server, and the handling of requests.
 
@@ -155,7 +118,7 @@ class TaskWork:
         self._partitions: dict[tuple[int, int], _Registered] = {}
         self._private: dict[int, ResourceContainer] = {}
         self._shared: dict[str, ResourceContainer] = {}
-        self._steps: dict[tuple[int, int], _OpenStep] = {}
+        self._steps: dict[tuple[int, int], OpenStep] = {}
         self._sessions: dict[int, SessionWork] = {}
         self._listeners: dict[int, Listener] = {}
         self._relay = StepRelay(task, transport)
@@ -267,14 +230,14 @@ class TaskWork:
     def _run_in_order(self, session: int, message: RunStep, frames: list[Frame]) -> None:
         """Run a step after all earlier requests of its session."""
         held = self._sessions.get(session) or self._session(session)
-        opened = self._steps[session, message.step] = _OpenStep()
+        opened = self._steps[session, message.step] = OpenStep()
         if held.busy:
             held.in_order(partial(self._run, session, opened, held, message, frames))
         else:
             self._run(session, opened, held, message, frames)
 
     def _run(
-        self, session: int, opened: _OpenStep, held: SessionWork, message: RunStep,
+        self, session: int, opened: OpenStep, held: SessionWork, message: RunStep,
         frames: list[Frame],
     ) -> None:  # fmt: skip
         """Begin a step; its end reports its results."""
@@ -289,7 +252,7 @@ class TaskWork:
             self._failed(session, message.number, error)
 
     def _begin(
-        self, session: int, opened: _OpenStep, held: SessionWork, message: RunStep,
+        self, session: int, opened: OpenStep, held: SessionWork, message: RunStep,
         frames: list[Frame],
     ) -> None:  # fmt: skip
         if opened.ended is not None:
@@ -300,7 +263,7 @@ class TaskWork:
             raise ProtocolError("a step has another number of outputs", given=f"{message.keep}")
         given: Sequence[Any] = ()
         if message.feeds or frames or tier.graph.inputs:
-            given = _feeds(tier, held, message, frames)
+            given = feeds_of(tier, held, message, frames)
         ended = partial(self._ended, session, opened, message, held, tier)
         if light is not None:
             short = LightStep(light, message.step, self._transport.at_once, ended)
@@ -317,13 +280,13 @@ class TaskWork:
         opened.runs(step)
 
     def _ended(
-        self, session: int, opened: _OpenStep, message: RunStep, held: SessionWork,
+        self, session: int, opened: OpenStep, message: RunStep, held: SessionWork,
         tier: ScheduledTier, result: Result,
     ) -> None:  # fmt: skip
         """Report the results of a step; called by any thread."""
         self._steps.pop((session, message.step), None)
         try:
-            results, frames = _results(opened, message, held, tier, result)
+            results, frames = results_of(opened, message, held, tier, result)
         except Exception as error:
             self._failed(session, message.number, error)
             return
@@ -430,68 +393,9 @@ class TaskWork:
         container.join(message.name, what, make, creator=self._who(session))
 
 
-def _results(
-    opened: _OpenStep, message: RunStep, held: SessionWork, tier: ScheduledTier, result: Result
-) -> tuple[Heads, Sequence[Frame]]:
-    """The results of a step, as they are sent; the values that the task keeps are kept here."""
-    values = result()
-    if opened.ended is not None:  # nobody wants them
-        raise broken_off(opened.ended)
-    if not values:
-        return (), ()
-    frames: list[Frame] = []
-    if not message.keep:
-        return tuple([encode_value(value, frames) for value in values]), frames
-    heads: list[Head] = []
-    for value, lane, handle in zip(values, tier.lanes, message.keep, strict=True):
-        if handle and lane is not None:
-            kept = held.values[handle] = make_tensor(value, lane)
-            heads.append(shape_head(kept))
-        else:
-            heads.append(encode_value(value, frames))
-    return tuple(heads), frames
-
-
-def _feeds(
-    tier: ScheduledTier, held: SessionWork, message: RunStep, frames: list[Frame]
-) -> list[Any]:
-    """The inputs of a step.
-
-    Raises:
-        ProtocolError: they are not of the types of the inputs.
-    """
-    left = iter(frames)
-    given = [
-        held.held(feed.handle)._data if type(feed) is HandleHead else decode_value(feed, left)
-        for feed in message.feeds
-    ]
-    codec.all_taken(left)
-    _check_feeds(tier, given)
-    return given
-
-
 def _variable(first: Tensor, where: Any, message: MakeVariable) -> VariableState:
     # a handle may keep the value, and assignments write into the array of a variable
     return VariableState(first._data.copy(), where, message.trainable, message.name)
-
-
-def _check_feeds(tier: ScheduledTier, feeds: Sequence[Any]) -> None:
-    """Refuse feeds that do not have the types of the inputs."""
-    inputs = tier.graph.inputs
-    if len(feeds) != len(inputs):
-        raise ProtocolError(
-            "another number of feeds than of inputs", given=f"{len(feeds)}, not {len(inputs)}"
-        )
-    for value, x in zip(inputs, feeds, strict=True):
-        kind = value.type
-        if isinstance(kind, TensorType):
-            fits = getattr(x, "dtype", None) == kind.dtype.dtype and len(x.shape) == kind.ndim
-            sizes = zip(kind.shape, getattr(x, "shape", ()), strict=False)
-            fits = fits and all(type(a) is not int or a == b for a, b in sizes)
-        else:
-            fits = type(x) in (bool, kind.kind)
-        if not fits:
-            raise ProtocolError(f"a feed is not of the type of %{value.name}", expected=str(kind))
 
 
 def failure_of(error: BaseException) -> ErrorHead:

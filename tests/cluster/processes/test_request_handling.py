@@ -13,7 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from eagerflow.cluster.processes.announced_devices import AnnouncedDevices
-from eagerflow.cluster.processes.request_handling import TaskWork, _OpenStep
+from eagerflow.cluster.processes.open_steps import OpenStep
+from eagerflow.cluster.processes.request_handling import TaskWork
 from eagerflow.cluster.processes.server_grants import ServerGrants
 from eagerflow.cluster.protocol.message_heads import ErrorHead, TypeHead, step_number
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
@@ -120,10 +121,10 @@ def test_a_step_that_was_aborted_gives_no_results_even_if_it_has_run(
     """The abort comes as the step begins, and its last node has run before it is noted."""
     work.do(SESSION, Register(3, 1, {}, {}, {}), [GRAPHS["heavy"].encode()])
     assert told.get(timeout=30)[-1] is None
-    ended, runs = Event(), _OpenStep.runs
+    ended, runs = Event(), OpenStep.runs
     take = DetachedStep._take_result
 
-    def late(opened: _OpenStep, step: Any) -> None:
+    def late(opened: OpenStep, step: Any) -> None:
         work.abort(SESSION, STEP, ErrorHead("CancelledError", "enough"))
         assert ended.wait(30)
         runs(opened, step)
@@ -133,7 +134,7 @@ def test_a_step_that_was_aborted_gives_no_results_even_if_it_has_run(
         ended.set()
         return made
 
-    monkeypatch.setattr(_OpenStep, "runs", late)
+    monkeypatch.setattr(OpenStep, "runs", late)
     monkeypatch.setattr(DetachedStep, "_take_result", results)
     frames: list[Any] = []
     work.do(SESSION, RunStep(4, STEP, 1, feeds(frames)), frames)
