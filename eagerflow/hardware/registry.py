@@ -326,7 +326,11 @@ def known_name(text: object) -> DeviceName:
 
 def _is_like(kind: str, known: str) -> bool:
     """Whether a kind is a misspelling of another: letters swapped, added or missing."""
-    return sorted(kind) == sorted(known) or kind.startswith(known) or known.startswith(kind)
+    if sorted(kind) == sorted(known) or kind.startswith(known) or known.startswith(kind):
+        return True
+    shorter, longer = sorted((kind, known), key=len)
+    letters = iter(longer)
+    return len(longer) - len(shorter) == 1 and all(letter in letters for letter in shorter)
 
 
 def find(name: DeviceName) -> Device:
@@ -367,11 +371,24 @@ def _of_task(name: DeviceName, full: str) -> Device:
         fits = [d for d in _devices.values() if name.takes(d.task, d.kind, d.index)]
         entry = min(fits, key=lambda d: (str(d.task), d.kind, d.index), default=None)
     if entry is None:
-        tasks = sorted({d.task for d in _devices.values() if d.task is not None})
-        given = f"tasks {', '.join(tasks)}" if tasks else "no task is connected"
-        wanted = str(name) if name.is_pattern else full
-        raise DeviceError(f"there is no device {wanted}", given=given)
+        raise _no_device_of_task(str(name) if name.is_pattern else full, full.partition("/")[0])
     return entry
+
+
+def _no_device_of_task(wanted: str, task: str) -> DeviceError:
+    """The error about a device that a task lacks, or a task that is not there."""
+    there = [d for d in _devices.values() if d.task is not None]
+    text = f"there is no device {wanted}"
+    if of_task := sorted(d.name for d in there if d.task == task):
+        hint = None
+        if re.fullmatch(r"cpu:\d+", wanted.rpartition("/")[2]):
+            hint = (
+                "ef.cluster.local(jobs, cpu_devices=n) and eagerflow serve --cpu-devices n "
+                "give each task n virtual CPUs"
+            )
+        return DeviceError(text, given=f"{task} has {', '.join(of_task)}", hint=hint)
+    tasks = sorted({str(d.task) for d in there})
+    return DeviceError(text, given=f"tasks {', '.join(tasks)}" if tasks else "no task is connected")
 
 
 def _local(kind: str, index: int) -> Device:

@@ -56,6 +56,8 @@ WRONG = [
     ("/device:CPU:7", "there is no device cpu:7", "1 of kind cpu"),
     ("null:1000000", "there is no device null:1000000", "1000000 of kind null"),
     ("abacus:0", "no device of kind 'abacus'", "async, cpu, null"),
+    ("asinc:0", "no device of kind 'asinc'", "async, cpu, null"),
+    ("asyc:0", "no device of kind 'asyc'", "did you mean 'async:0'"),
     ("worker:1/cpu:0", "there is no device worker:1/cpu:0", "no task is connected"),
     ("/job:worker/task:1/device:GPU:0", "no device worker:1/gpu:0", "no task is connected"),
     ("/job:ps/replica:0/task:3/device:CPU:1", "no device ps:3/cpu:1", "no task is connected"),

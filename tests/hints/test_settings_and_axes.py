@@ -39,6 +39,15 @@ def test_two_arrays_for_a_function_of_one(function: Any, remedy: str, kind: Any)
         function(X.astype(kind), Y.astype(kind))
 
 
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [(lambda: ef.sum(X, axis="rows"), "axis='rows'"), (lambda: ef.zeros("34"), "shape='34'")],  # type: ignore[arg-type]
+)
+def test_a_text_is_named_as_a_whole(call: Any, given: str) -> None:
+    with pytest.raises(DTypeError, match=f"got: {given}\n"):
+        call()
+
+
 def test_a_number_in_the_place_of_the_axis() -> None:
     with pytest.raises(DTypeError, check=says(r"ef.maximum\(x, y\)")):
         ef.max(X, 0.5)  # type: ignore[arg-type] - is refused

@@ -102,7 +102,8 @@ def _sizes(name: str, what: str, value: Any) -> Shape:
     if isinstance(value, (int, Dim)) or _is_integer_like(value):
         return (as_index(name, what, value),)
     try:
-        if what == "axis" and hasattr(value, "shape"):  # its elements may look like axes
+        # elements of an array may look like axes; letters of a text are no sizes
+        if isinstance(value, str) or (what == "axis" and hasattr(value, "shape")):
             raise TypeError
         dims = tuple(value)
     except TypeError:

@@ -33,8 +33,12 @@ def test_a_task_says_which_devices_it_has(cluster: ef.cluster.Cluster) -> None:
     assert cluster.tasks["duo:1"].devices == ("duo:1/cpu:0", "duo:1/cpu:1")
     assert cluster.devices == [f"duo:{task}/cpu:{i}" for task in (0, 1) for i in (0, 1)]
     assert str(ef.hardware.as_device("duo:0")) == "duo:0/cpu:0"
-    with pytest.raises(DeviceError, match="there is no device"):
+    with pytest.raises(DeviceError, match=r"has duo:0/cpu:0, duo:0/cpu:1\n  hint: .*cpu_devices=n"):
         ef.hardware.as_device("duo:0/cpu:2")
+    with pytest.raises(DeviceError, match=r"has duo:0/cpu:0, duo:0/cpu:1\n  at: "):
+        ef.hardware.as_device("duo:0/gpu:0")
+    with pytest.raises(DeviceError, match="tasks duo:0, duo:1"):
+        ef.hardware.as_device("duo:7")
 
 
 @pytest.mark.usefixtures("cluster")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -91,6 +92,16 @@ def test_cross_entropy(reduction: str, ignored: int) -> None:
     assert np.allclose(slope, portable(wide, labels, g.astype("f8"), **attrs), rtol=1e-4, atol=1e-6)
     with pytest.raises(IndexError, match="label 11 is out of range"):
         _native("softmax_cross_entropy", *kinds)(x, np.full(30, 11), **attrs)
+
+
+def test_cross_entropy_of_scores_that_are_all_minus_infinity() -> None:
+    """NaN, without a warning, as for other native kernels: it would name a line of the kernel."""
+    scores = np.full((2, 3), -np.inf, np.float32)
+    attrs = {"axis": 1, "ignore_index": -100, "reduction": "none"}
+    kernel = _native("softmax_cross_entropy", "float32", "int64")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(kernel(scores, np.array([0, 2]), **attrs)).all()
 
 
 def _attributes(name: str) -> dict[str, Any]:
