@@ -7,8 +7,8 @@ functions again, as eager code does at each call, and compares the results.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eagerflow.autograph.conversion.convert import wrappers
 from eagerflow.autograph.tracking.blocks import reach
@@ -81,8 +81,10 @@ def _call(outside: Outside, function: Any, args: Any, kwargs: Any) -> Any:
     if read is not None:
         raise _refused(name, f"reads state that the traced function has changed: {read}")
     with outside.suspended(), use(BASE):
+        state = list(_state(outside))
         value = function(*args, **kwargs)
-    new = [change for change in outside.changes() if str(change) not in set(map(str, before))]
+        new = [f"{known.path.described} is set" for known in state if not known.is_there()]
+    new += {str(change) for change in outside.changes()} - {str(change) for change in before}
     if new:
         raise _refused(name, f"changes state that the traced function uses: {new[0]}")
     key = (id(function), args, tuple(kwargs.items()))
@@ -99,6 +101,43 @@ def _call(outside: Outside, function: Any, args: Any, kwargs: Any) -> Any:
         path = AccessPath(Root(function, name), "call", again, f"{name}()", fixed=True)
         outside.rely(Read(path, _kind(value), value))
     return value
+
+
+class _Known(NamedTuple):
+    """A value outside before the call, and of a tensor its data, which an update replaces."""
+
+    path: AccessPath
+    value: Any
+    data: Any
+
+    def is_there(self) -> bool:
+        """Whether the path leads to the same value, and the tensor has the same data."""
+        now = self.path.get()
+        if type(now) in ATOMS and type(now) is type(self.value) and now == self.value:
+            return True
+        return now is self.value and _data(now) is self.data
+
+
+def _state(outside: Outside) -> Iterator[_Known]:
+    """What the trace reads from outside, but for results of such calls.
+
+    The call may set it. The code of the call is no part of the trace, so that what it sets counts
+    as a change by another thread where states are compared.
+    """
+    for read in outside.reads.reads:
+        path = read.path
+        if read.kind in ("tensor", "number", "value", "identity") and not _is_called(path):
+            value = path.get()
+            yield _Known(path, value, _data(value))
+
+
+def _data(value: Any) -> Any:
+    return value._data if type(value) is Tensor else None
+
+
+def _is_called(path: AccessPath | Root) -> bool:
+    """Whether a path goes through the result of a call."""
+    return isinstance(path, AccessPath) and (path.how == "call" or _is_called(path.parent))
 
 
 def _kind(value: Any) -> str:

@@ -318,6 +318,45 @@ def cached_list_is_filled(trace: Trace) -> Steps:
         yield f(x * k), log()
 
 
+def _set_by_a_cached_function(name: str, sets: str) -> None:
+    """A program whose function with a cache sets what the traced function reads."""
+
+    def body(trace: Trace) -> Steps:
+        state = Thing(n=1, w=ef.tensor(1.0), items={"n": 1})
+
+        @functools.lru_cache
+        def known(k):
+            exec(sets, {"state": state})
+            return k * 2.0
+
+        f = trace(lambda x, k: x * known(k) + state.n + state.w + state.items["n"])
+        yield f(ef.tensor(1.0), 3)
+
+    body.__name__ = f"cached_that_sets_{name}"
+    program(traces=0, error=TraceError, words=("known() has a cache", f"{name} is set"))(body)
+
+
+for _name, _sets in (
+    ("state.n", "state.n += 1"),
+    ("state.w", "state.w = state.w + 1"),
+    ("state.items['n']", "state.items['n'] += 1"),
+):
+    _set_by_a_cached_function(_name, _sets)
+
+
+@program(traces=0, error=TraceError, words=("known() has a cache", "state.w is set"))
+def cached_that_updates_a_tensor(trace: Trace) -> Steps:
+    state = Thing(w=ef.tensor([1.0]))
+
+    @functools.lru_cache
+    def known(k):
+        state.w[0] = 5.0
+        return k * 2.0
+
+    f = trace(lambda x, k: x * known(k) + state.w)
+    yield f(ef.tensor(1.0), 3)
+
+
 @program(traces=2)
 def cached_per_argument(trace: Trace) -> Steps:
     @functools.lru_cache(maxsize=2)
