@@ -317,7 +317,7 @@ def main() -> None:
     """Compare all programs."""
     options = arguments("Automatic placement").parse_args()
     alternations, scale = (2, 0.1) if options.smallest else (ALTERNATIONS, 1.0)
-    nodes = 200 if options.smallest else NODES
+    nodes = 50 if options.smallest else NODES
     rows = []
     print("| program | kept | auto / own | at first | watched | measured |")
     print("|---|---|---|---|---|---|")

@@ -20,7 +20,7 @@ from tests.resources.queues.modes import until
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ef.cluster.Cluster]:
-    with ef.cluster.local({"ps": 2, "worker": 2}) as made, watching(made):
+    with ef.cluster.local({"ps": 1, "worker": 2}) as made, watching(made):
         warm(made)
         yield made
 

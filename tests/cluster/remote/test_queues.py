@@ -37,7 +37,7 @@ from tests.resources.queues.modes import until
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ef.cluster.Cluster]:
-    with ef.cluster.local({"ps": 2, "worker": 2}) as made, watching(made):
+    with ef.cluster.local({"ps": 2, "worker": 1}) as made, watching(made):
         warm(made)
         yield made
 
@@ -70,9 +70,9 @@ def test_its_elements_are_at_the_task(cluster: ef.cluster.Cluster) -> None:
 
 
 def test_it_is_on_the_device_of_the_task_that_is_named(cluster: ef.cluster.Cluster) -> None:
-    queue = ef.Queue(1, ef.ones(2, device="worker:1"))
+    queue = ef.Queue(1, ef.ones(2, device="worker:0"))
     queue.enqueue([1.0, 2.0])
-    assert str(queue.dequeue().device) == "worker:1/cpu:0"
+    assert str(queue.dequeue().device) == "worker:0/cpu:0"
 
 
 def test_each_kind_gives_what_it_gives_here(cluster: ef.cluster.Cluster) -> None:
