@@ -11,7 +11,7 @@ import builtins
 import math
 import operator as operators
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, reduce
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -35,15 +35,15 @@ from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.ops.state import callbacks
-from eagerflow.source import Source, capture
+from eagerflow.source import capture
 from eagerflow.tracing.numbers import extreme
 from eagerflow.tracing.numpy_arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
 _KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))
 
-#: by trace, the lines that print in each run: file and number
-_printed: Final[WeakKeyDictionary[Tracer, set[tuple[str, int]]]] = WeakKeyDictionary()
+#: by trace, the lines that print, by file and number: whether they print in each run
+_printed: Final[WeakKeyDictionary[Tracer, dict[tuple[str, int], bool]]] = WeakKeyDictionary()
 
 
 @operator
@@ -194,9 +194,12 @@ def _list(*items: Any) -> Any:
     return builtins.list(*items)
 
 
-def printed(tracer: Tracer, source: Source | None) -> bool:
-    """Whether a line prints in each run of the graph."""
-    return source is not None and (source.file, source.line) in _printed.get(tracer, ())
+def printing_lines(tracer: Tracer) -> Mapping[tuple[str, int], bool]:
+    """The lines at which converted code of a trace has printed, by file and number.
+
+    The values say whether a line prints in each run of the graph.
+    """
+    return _printed.get(tracer, {})
 
 
 def _print(*args: Any, **options: Any) -> None:
@@ -207,11 +210,14 @@ def _print(*args: Any, **options: Any) -> None:
     tracer = tracer_here()
     source = capture(1)
     args = tuple(map(_shown, args))
-    if source is None or (tracer.parent is None and not is_symbolic((args, options))):
+    repeats = source is not None and (tracer.parent is not None or is_symbolic((args, options)))
+    if source is not None:
+        lines, line = _printed.setdefault(tracer.root, {}), (source.file, source.line)
+        lines[line] = repeats or lines.get(line, False)
+    if repeats:
+        callbacks.print(*args, **options)
+    else:
         builtins.print(*args, **options)  # noqa: T201 - likewise
-        return
-    _printed.setdefault(tracer.root, set()).add((source.file, source.line))
-    callbacks.print(*args, **options)
 
 
 def _shown(x: Any) -> Any:

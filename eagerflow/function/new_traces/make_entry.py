@@ -146,7 +146,8 @@ class _Maker:
         request, tracer, whole = self.request, self.tracer, self.tracer.whole
         # converted only here, where stand-ins replace the arguments of a partial
         function = call(request.fn) if outside.converts else request.fn
-        names = LocalNames(function)
+        names = LocalNames(function, outside.prints.codes)
+        outside.prints.ran = names.ran
         with self._scopes():
             try:
                 with names:

@@ -311,16 +311,25 @@ class LocalNames:
     """Notes the values of the local variables of ``function`` when it returns, within the block.
 
     Nothing is noted while a debugger or a coverage tool has set a trace function.
+
+    Args:
+        function: the function as it runs, converted or not.
+        watched: the ids of code objects.
+
+    Attributes:
+        ran: those of ``watched`` that have run.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], watched: frozenset[int]) -> None:
+        self.ran: set[int] = set()
+        self._watched = watched
         plain = getattr(function, "__func__", function)
         self._code: CodeType | None = getattr(plain, "__code__", None)
         self._last: dict[str, Any] = {}
         self._installed = False
 
     def __enter__(self) -> None:
-        if self._code is not None and sys.gettrace() is None:
+        if (self._code is not None or self._watched) and sys.gettrace() is None:
             self._installed = True
             sys.settrace(self._call)
 
@@ -329,6 +338,8 @@ class LocalNames:
             sys.settrace(None)
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if id(frame.f_code) in self._watched:
+            self.ran.add(id(frame.f_code))
         if frame.f_code is not self._code:
             return None
         frame.f_trace_lines = False

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from eagerflow.autograph.conversion.convert import does_more_in_graphs, why_not
 from eagerflow.autograph.failures.handlers import missed
-from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.access_paths import AccessPath, Location, Root, instance_dict
 from eagerflow.capture.argument_containers import ask_in_keys, classes_in, is_container
@@ -33,6 +32,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims.number_stand_ins import NANS
 from eagerflow.errors import TraceError
 from eagerflow.function.new_traces.outputs import to_store
+from eagerflow.function.new_traces.reached_prints import ReachedPrints
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
 from eagerflow.tracing.number_conditions import Condition
@@ -71,6 +71,7 @@ class Outside:
         values: the captured inputs as they were when the function ran.
         unrepeated: changes of the function outside that no store can repeat.
         called: the functions with a cache that it called, with the arguments.
+        prints: the prints in its code, which may turn out to happen in each run, or not at all.
     """
 
     def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
@@ -82,14 +83,14 @@ class Outside:
         self.reads = collect(request.fn, roots, classes)
         self._guards = Guards(self.reads)  # of the state before the function runs
         self._notes: list[str] = []
-        self._prints: list[Finding] = []  # prints that may turn out to happen in each run
+        self.prints = ReachedPrints()
         branches = any(facts_of(site.code).branches for site in self.reads.sites)
         branches |= self.reads.asks_identity  # of stand-ins for numbers
         self.converts = branches or any(map(does_more_in_graphs, self._reached()))
         tracer.whole.outside = self
         for finding in self.reads.findings:
             if self.converts and finding.what == "print":
-                self._prints.append(finding)
+                self.prints.places.append(finding)
             else:
                 self._report(finding)
         #: the numbers that may differ from call to call: value in the graph, and read
@@ -398,9 +399,8 @@ class Outside:
 
     def notes(self) -> list[str]:
         """The differences from eager mode."""
-        for finding in self._prints:
-            if not printed(self.tracer, finding.source):
-                self._report(finding)
+        for finding in self.prints.once(self.tracer):
+            self._report(finding)
         for text in missed.get(self.tracer, ()):
             self._note(text, self._notes)
         arrays = [leaf.name for leaf in self._request.call.leaves if leaf.is_numpy]
