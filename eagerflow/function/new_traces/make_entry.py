@@ -163,7 +163,7 @@ class _Maker:
                     raise
                 entry = self._failed(error, outside)
             else:
-                entry = self._finish(result, outside)
+                entry = self._finish(result, outside, names.returned or self._first_line)
                 if whole.raises is not None and request.runs and self._has_acted(outside):
                     entry.failure = "its graph raised an exception"
         entry.locals = names.values(tracer)
@@ -235,9 +235,13 @@ class _Maker:
 
     @property
     def _first_line(self) -> Source | None:
-        """The first line of the function."""
+        """The first line of the function, below its decorators."""
         code = getattr(self.request.fn, "__code__", None)
-        return None if code is None else Source(code, 0)
+        if code is None:
+            return None
+        starts = [(at, line) for at, _, line in code.co_lines() if line]  # some have no line
+        below = [at for at, line in starts if line > code.co_firstlineno]
+        return Source(code, next(iter(below or [at for at, _ in starts]), 0))
 
     # --- inputs ---
 
@@ -288,7 +292,7 @@ class _Maker:
 
     # --- results ---
 
-    def _finish(self, result: Any, outside: Outside) -> CacheEntry:
+    def _finish(self, result: Any, outside: Outside, returned: Source | None) -> CacheEntry:
         entry = CacheEntry()
         if type(result) is not Tensor:
             tree.leaves(result)  # a list that holds itself is refused here
@@ -312,7 +316,7 @@ class _Maker:
         try:
             entry.treedef, entry.outputs = outputs.tree(result)
         except TraceError as error:
-            relocate(error, self._first_line)  # nearer than that of the call
+            relocate(error, returned)  # nearer than that of the call
             raise
         stores = list(outside.stores(outputs.store))
         entry.apart = self._apart(changed, stores, outside)

@@ -318,10 +318,12 @@ class LocalNames:
 
     Attributes:
         ran: those of ``watched`` that have run.
+        returned: where ``function`` returned; None if that is not known.
     """
 
     def __init__(self, function: Callable[..., Any], watched: frozenset[int]) -> None:
         self.ran: set[int] = set()
+        self.returned: Source | None = None
         self._watched = watched
         plain = getattr(function, "__func__", function)
         self._code: CodeType | None = getattr(plain, "__code__", None)
@@ -348,6 +350,7 @@ class LocalNames:
     def _return(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "return":
             self._last.update(frame.f_locals)
+            self.returned = Source(frame.f_code, frame.f_lasti)
         return self._return
 
     def values(self, tracer: Tracer) -> dict[str, Value]:
