@@ -274,8 +274,10 @@ class TracedNumber(AbstractNumber):
             return self._plainly(sign, function, a, b)
         try:
             result = function(_number(a), _number(b))
-        except ArithmeticError:  # a number that varies may be another one when the graph runs
+        except ArithmeticError as error:  # a number that varies may be another in the run
             if not (_varies(a) or _varies(b)):  # code that catches the error decides by the number
+                if self._is_decided(op, error):
+                    raise
                 return self._plainly(sign, function, a, b)
             result = function(type(_number(a))(1), type(_number(b))(1))
         return self.innermost.number(op.name, result, a, b)
@@ -288,6 +290,12 @@ class TracedNumber(AbstractNumber):
         if op.sign in _DIVIDING:
             bool(b)  # whether it is zero is a condition
         return op.sign != "**"
+
+    def _is_decided(self, op: NumberOp, error: ArithmeticError) -> bool:
+        """Whether a condition of the trace says that an operation raises this error."""
+        decisions = self.tracer.whole.decisions
+        handled = decisions is not None and decisions.handlers > 0
+        return handled and op.sign in _DIVIDING and isinstance(error, ZeroDivisionError)
 
     def _decide(self, op: NumberOp | None, *operands: Any) -> bool | None:
         """The answer to a question of Python, if the trace can keep it as a condition."""

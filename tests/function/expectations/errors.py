@@ -374,6 +374,34 @@ def division_by_zero_that_a_handler_is_for(trace: Trace) -> Steps:
         yield f(x), state
 
 
+@program(traces=2)
+def division_by_zero_by_other_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, a, b):
+        try:
+            ratio = a / b
+        except ZeroDivisionError as error:
+            return x, str(error)
+        return x * ratio, ""
+
+    for a, b in ((1.0, 2.0), (3.0, 4.0), (1.0, 0.0), (5.0, 0.0), (6.0, -0.0), (2.0, 1.0)):
+        yield f(x, a, b)
+
+
+@program(traces=2)
+def divmod_by_zero_by_other_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, a, b):
+        try:
+            ratio = a // b + a % b
+        except ZeroDivisionError as error:
+            return x, str(error)
+        return x * ratio, ""
+
+    for a, b in ((1, 2), (3, 4), (1, 0), (5, 0), (2, 1)):
+        yield f(x, a, b)
+
+
 @program(traces=2, reports=("and the function itself did not",))
 def division_by_a_size_that_a_handler_is_for(trace: Trace) -> Steps:
     @trace
