@@ -37,7 +37,7 @@ def held_of_traces() -> list[Any]:
             gc.collect(generation)
     held = living()
     for x in held:
-        x.tracer.handed_out.clear()
+        x.tracer.whole.handed_out.clear()
     return held
 
 

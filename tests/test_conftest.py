@@ -12,8 +12,10 @@ from threadpoolctl import threadpool_info
 import eagerflow as ef
 from eagerflow import settings as ef_settings
 from eagerflow.core import interpreter
+from eagerflow.tracing.tracer import Tracer
 from tests import conftest
 from tests.messages import says
+from tests.source_tree import ROOT
 
 
 class Looker(interpreter.AbstractInterpreter):
@@ -51,6 +53,16 @@ def test_a_thread_is_seen(guard, monkeypatch) -> None:
     finally:
         done.set()
         thread.join()
+
+
+def test_a_symbol_of_an_ended_trace_is_told_once(pytestconfig: pytest.Config) -> None:
+    held_of_traces = pytestconfig.pluginmanager.get_plugin(str(ROOT / "conftest.py")).held_of_traces
+    with Tracer("ended") as tracer:
+        x = tracer.add_input(ef.zeros(2).type, "x")
+    held = held_of_traces()
+    assert [one.tracer for one in held] == [tracer]
+    assert x._data is held[0]
+    assert held_of_traces() == []
 
 
 def test_a_socket_is_seen(guard, monkeypatch: pytest.MonkeyPatch) -> None:

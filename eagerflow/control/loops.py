@@ -201,8 +201,9 @@ def scan(
 ) -> tuple[Any, Any]:
     """Iterate along the first axis of ``xs`` with a carry, and stack the results.
 
-    Eagerly this is a Python loop. In a traced function it is one node, and so is its gradient,
-    which keeps the residuals of each iteration.
+    Eagerly this is a Python loop; without an iteration, ``f`` is traced for the types of its
+    results, so that an ``if`` on a tensor in it needs `ef.cond`. In a traced function it is one
+    node, and so is its gradient, which keeps the residuals of each iteration.
 
     Args:
         f: ``f(carry, x)`` returns the next carry, of the same structure and types, and a tree of
@@ -231,6 +232,8 @@ def scan(
 @hides_frames
 def map(f: Callable[..., Any], xs: object) -> Any:
     """Apply ``f`` to each slice of ``xs`` along the first axis, and stack the results.
+
+    Eagerly this is a Python loop; without slices, as for `scan`.
 
     Args:
         f: a function from a tree of tensors to a tree of tensors.
@@ -337,9 +340,13 @@ class _Scan:
     def nothing(self) -> tuple[Any, Any]:
         """The result for zero iterations, with types found by tracing an iteration."""
         outer = Tracer(self.op)
-        with outer:
-            carry, body, y_tree, _ = self.body(outer)
-            kinds = [v.spec for v in self.rows(body)]
+        try:
+            with outer:
+                carry, body, y_tree, _ = self.body(outer)
+                kinds = [v.spec for v in self.rows(body)]
+        except TraceError as error:
+            error.add_note(f"{self.op} of nothing traces the function for the types of its results")
+            raise
         ys = [
             functions["zeros"]((0, *k.shape), dtype=k.dtype, device=home_of(k.device))
             for k in kinds

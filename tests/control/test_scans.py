@@ -180,6 +180,22 @@ def test_sizes_of_arrays() -> None:
         ef.TensorArray(-1, ef.tensor(0.0))
 
 
+def test_of_nothing_the_function_is_traced() -> None:
+    """Eagerly, too, for the types of its results: the note says why an `if` is refused."""
+
+    def step(x):
+        return x * 2.0 if x > 0 else x
+
+    assert ef.map(step, ef.tensor([1.0, -1.0])).tolist() == [2.0, -1.0]
+    assert ef.trace(lambda xs: ef.map(step, xs))(ef.zeros(0)).shape == (0,)
+    assert ef.map(lambda x: x * 2.0, ef.zeros(0)).shape == (0,)
+    with pytest.raises(TraceError, match="known only when the graph runs") as caught:
+        ef.map(step, ef.zeros(0))
+    assert caught.value.__notes__ == [
+        "map of nothing traces the function for the types of its results"
+    ]
+
+
 def test_elements_of_one_type() -> None:
     array = ef.TensorArray(2, ef.zeros(3))
     with pytest.raises(DTypeError, match="the elements are of another dtype"):

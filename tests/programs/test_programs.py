@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -39,6 +39,8 @@ REFUSED = (
     "hold as well: a condition decides",
     "in place and binds ",
 )
+#: the note of errors of eager loops without an iteration, whose function is traced unconverted
+_OF_NOTHING: Final = "of nothing traces the function"
 
 
 def loss(result: Any) -> Any:
@@ -146,6 +148,8 @@ def check(
         warnings.simplefilter("ignore", TraceWarning)  # of many traces
         warnings.simplefilter("ignore", RuntimeWarning)  # of variables that are assigned on a tape
         first = want = history(runs_as(eager), state, made)
+        if any(_OF_NOTHING in note for note in getattr(want[-1], "__notes__", ())):
+            return
         if quantity and QUANTITIES[quantity].same_as:
             ways = (quantity, QUANTITIES[quantity].same_as)
             one, other = (history(derived(true, way, state), state, made) for way in ways)
