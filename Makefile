@@ -14,7 +14,8 @@ BENCH := .venv-bench
 GPUS := .venv-gpu
 PACKAGES := eagerflow kernels/eagerflow_kernels widgets/eagerflow_widgets
 WORKERS ?= 2
-# many slow tests wait, for devices that answer late, processes and browsers
+# some unit tests wait, and many slow ones, for devices that answer late, processes and browsers
+UNIT_WORKERS ?= 3
 SLOW_WORKERS ?= 3
 comma := ,
 ARGS ?=
@@ -46,7 +47,7 @@ demo: $(VENV)/.dev $(KERNELS) ## train classifiers of handwritten digits; SEEDS=
 
 test: $(READY) ## everything that CI checks
 	@$(MAKE) -j 2 -O lint layers
-	@$(MAKE) -j 2 -O unit others
+	@$(MAKE) -j 2 -O UNIT_WORKERS=$(WORKERS) unit others
 	$(call heading,all checks passed)
 
 # beside the unit tests: each waits for something now and then, and the others go on
@@ -68,7 +69,7 @@ layers: $(VENV)/.dev ## import-linter: the layers of docs/design.md
 
 unit: $(READY) ## the unit tests; choose some with ARGS="tests/core -k tensor"
 	$(call heading,unit tests (some minutes on two cores))
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(or $(ARGS),tests)
+	@$(BIN)/python -m pytest -q -n $(UNIT_WORKERS) --dist worksteal $(or $(ARGS),tests)
 
 doctest: $(READY) ## the examples in docstrings
 	$(call heading,doctests)
