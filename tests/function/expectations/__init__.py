@@ -5,6 +5,7 @@ from tests.function.expectations import (
     aliases,
     arguments,
     arrays,
+    caches,
     captured,
     changes,
     classes,
@@ -36,9 +37,9 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "classes",
-    "decisions", "errors", "escaping", "exact_numbers", "gradients", "hidden", "identity",
-    "indices", "instances", "keys", "language", "left", "lengths", "library_classes", "namespaces",
-    "numbers", "numbers_in_libraries", "objects", "patched", "remains", "sizes", "state",
-    "subclasses", "texts",
+    "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "caches", "captured", "changes",
+    "classes", "decisions", "errors", "escaping", "exact_numbers", "gradients", "hidden",
+    "identity", "indices", "instances", "keys", "language", "left", "lengths", "library_classes",
+    "namespaces", "numbers", "numbers_in_libraries", "objects", "patched", "remains", "sizes",
+    "state", "subclasses", "texts",
 ]  # fmt: skip
