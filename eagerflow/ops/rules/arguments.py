@@ -102,7 +102,7 @@ def _sizes(name: str, what: str, value: Any) -> Shape:
     if isinstance(value, (int, Dim)) or _is_integer_like(value):
         return (as_index(name, what, value),)
     try:
-        # elements of an array may look like axes; letters of a text are no sizes
+        # elements of an array may look like axes; the letters of a string are not sizes
         if isinstance(value, str) or (what == "axis" and hasattr(value, "shape")):
             raise TypeError
         dims = tuple(value)
